@@ -1,0 +1,48 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+VENV := .venv
+PY := $(VENV)/bin/python
+SPEED ?= 20000
+
+.PHONY: demo test test-deep bench check install format wheels clean
+
+$(VENV)/.installed: pyproject.toml
+	@test -x $(PY) || { echo "making the virtual environment in $(VENV)"; python3 -m venv $(VENV); }
+	@echo "installing streamsql and its dependencies (the first time takes a minute)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+	@echo "installing what the tests need"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	@$(VENV)/bin/streamsql demo --speed $(SPEED)
+
+check: $(VENV)/.installed-dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs streamsql server repl
+
+test: check
+	$(VENV)/bin/pytest -q -n 2 -p no:cacheprovider tests
+
+test-deep: $(VENV)/.installed-dev
+	STREAMSQL_DEEP=1 $(VENV)/bin/pytest -q -n 2 -m deep -p no:cacheprovider tests
+
+bench: $(VENV)/.installed-dev
+	$(VENV)/bin/streamsql bench
+
+format: $(VENV)/.installed-dev
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+wheels: $(VENV)/.installed-dev
+	$(PY) -m build --wheel --outdir dist .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

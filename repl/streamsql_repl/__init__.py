@@ -1,0 +1,1 @@
+"""The REPL of streamsql."""

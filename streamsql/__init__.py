@@ -1,0 +1,1 @@
+"""streamsql: a streaming SQL database."""

@@ -1,0 +1,126 @@
+"""What an operator is: a stateful function from input deltas to an output delta."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from streamsql.core.delta import Delta
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.core.schema import Schema
+
+State = Mapping[str, pa.Table]
+"""Saved state of one operator: named Arrow tables (scalars go into a one-row table)."""
+
+
+class Algebra(enum.Enum):
+    """What the generic law tests may assume of an operator."""
+
+    LINEAR = "linear"
+    BILINEAR = "bilinear"
+    NON_LINEAR = "non-linear"
+
+
+@dataclass
+class LateRow:
+    """Late rows found by one operator in one tick, for `streamsql.late_rows`.
+
+    batch: the dropped rows [n]; event_time_us, watermark_us: int64 [n].
+    """
+
+    operator: str
+    batch: pa.RecordBatch
+    schema: Schema
+    event_time_us: object
+    watermark_us: object
+
+
+@dataclass
+class RowError:
+    """A row that an expression failed on, for `streamsql.view_errors`."""
+
+    operator: str
+    sqlstate: str
+    message: str
+    row_json: str
+    weight: int
+
+
+@dataclass
+class Step:
+    """What one tick tells every operator, and what operators report back.
+
+    tick: the version being made. now_us: the tick's clock, µs. input_watermarks: watermark of each
+    input *after* this tick's rows, µs (filled by the circuit for each operator before its step).
+    late, errors: appended to by operators.
+    """
+
+    tick: int
+    now_us: int
+    input_watermarks: tuple[int, ...] = ()
+    late: list[LateRow] = field(default_factory=list)
+    errors: list[RowError] = field(default_factory=list)
+
+
+class Operator(abc.ABC):
+    """Base of all operators. One instance is one node of the circuit.
+
+    Contract of `step`: input deltas may be empty and need not be consolidated; the output may be
+    unconsolidated unless the subclass says more. A step with empty inputs must still be made when a
+    watermark or the clock moved (`needs_time`). Weights of the output must make the accumulated
+    output equal the operator's function of the accumulated inputs.
+    """
+
+    algebra: Algebra = Algebra.NON_LINEAR
+    maintenance: str = "incremental"  # incremental | recompute per key | recompute
+    needs_time: bool = False
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.watermark = NO_WATERMARK
+
+    @property
+    def name(self) -> str:
+        """The SQL word shown by EXPLAIN."""
+        return type(self).__name__
+
+    @abc.abstractmethod
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        """One tick: take each input's delta, return the output's."""
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        """The output watermark after this tick: the minimum of the inputs', never falling.
+        Operators that hold rows back (EMIT ON WINDOW CLOSE) override it."""
+        if inputs:
+            self.watermark = max(self.watermark, min(inputs))
+        return self.watermark
+
+    def save(self) -> State:
+        """Everything `load` needs to go on as if never stopped; {} for stateless operators."""
+        return {}
+
+    def load(self, state: State) -> None:  # noqa: B027  (stateless operators have nothing to load)
+        """Inverse of `save`, called on a fresh instance before its first step."""
+
+    def state_rows(self) -> int:
+        """Rows of state held now; 0 after the inverse of the whole history (tests check)."""
+        return 0
+
+    def state_bytes(self) -> int:
+        """Bytes of state held now."""
+        return 0
+
+    def next_timer_us(self) -> int | None:
+        """Clock time (µs) at which this operator wants an empty tick, or None."""
+        return None
+
+    def explain(self) -> dict[str, str]:
+        """Fields for EXPLAIN beside the name: `state` (what is kept), `freed` (when), `detail`, `why`."""
+        return {}
+
+
+StepFunction = Callable[..., Delta]

@@ -1,0 +1,1 @@
+"""Words all rooms share: errors, types, schemas, deltas, time."""

@@ -1,0 +1,98 @@
+"""Delta: the Z-set of one tick's changes, as an Arrow batch plus integer weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamsql.core.schema import Schema
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows with weights.
+
+    batch: RecordBatch [n rows], schema = `Schema.arrow` of the edge (fields c0, c1, …).
+    weights: int64 [n], or None = all +1 (the append-only fast path). An update is −1 old, +1 new.
+    row_watermark: int64 [n], µs: the watermark of the row's source *before* the row arrived, which
+        decides whether the row is late; None = the source has no watermark. A retraction carries
+        the watermark at the time of the retraction. Rows keep it through filters and projections.
+    consolidated: True when no row appears twice and no weight is 0.
+    """
+
+    batch: pa.RecordBatch
+    weights: Int64Array | None = None
+    row_watermark: Int64Array | None = None
+    consolidated: bool = False
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __bool__(self) -> bool:
+        return self.num_rows > 0
+
+    @classmethod
+    def empty(cls, schema: Schema) -> Delta:
+        """A delta without rows."""
+        return cls(empty_batch(schema.arrow), consolidated=True)
+
+    def weights_or_ones(self) -> Int64Array:
+        """The weights, written out."""
+        if self.weights is None:
+            return np.ones(self.num_rows, np.int64)
+        return self.weights
+
+    def take(self, rows: Int64Array) -> Delta:
+        """The entries at these positions, in this order."""
+        return Delta(
+            self.batch.take(pa.array(rows)),
+            None if self.weights is None else self.weights[rows],
+            None if self.row_watermark is None else self.row_watermark[rows],
+            self.consolidated,
+        )
+
+    def with_columns(self, arrays: Sequence[pa.Array], schema: Schema) -> Delta:
+        """The same entries with other columns (a projection)."""
+        batch = make_batch(arrays, schema.arrow, self.num_rows)
+        return Delta(batch, self.weights, self.row_watermark, False)
+
+    def negate(self) -> Delta:
+        """Every weight with its sign turned."""
+        return Delta(self.batch, -self.weights_or_ones(), self.row_watermark, self.consolidated)
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A RecordBatch of this schema without rows."""
+    return pa.RecordBatch.from_arrays([pa.array([], type=f.type) for f in schema], schema=schema)
+
+
+def make_batch(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    """RecordBatch from arrays; keeps the row count where there are no columns at all."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+    holder = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
+    return holder.select([])
+
+
+def concat(deltas: Sequence[Delta], schema: Schema) -> Delta:
+    """The sum of Z-sets, unconsolidated: entries one after the other."""
+    filled = [d for d in deltas if d]
+    if not filled:
+        return Delta.empty(schema)
+    if len(filled) == 1:
+        return filled[0]
+    batch = pa.Table.from_batches([d.batch for d in filled]).combine_chunks().to_batches()[0]
+    weights = None
+    if any(d.weights is not None for d in filled):
+        weights = np.concatenate([d.weights_or_ones() for d in filled])
+    watermark = None
+    if all(d.row_watermark is not None for d in filled):
+        watermark = np.concatenate([d.row_watermark for d in filled])  # type: ignore[misc]
+    return Delta(batch, weights, watermark, False)

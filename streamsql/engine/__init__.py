@@ -1,0 +1,1 @@
+"""Database, session, catalog, statements."""

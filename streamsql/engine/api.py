@@ -1,0 +1,159 @@
+"""What a session gives back: the public result types, used by embedded callers, server and REPL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from streamsql.core.schema import Schema
+from streamsql.core.types import SqlType
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result; table_oid and attnum (1-based) are 0 unless it is a plain table column."""
+
+    name: str
+    type: SqlType
+    table_oid: int = 0
+    attnum: int = 0
+    oid: int | None = (
+        None  # overrides type.oid, for catalog relations (name, "char", oid, int2vector…)
+    )
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A NOTICE or WARNING for the client."""
+
+    message: str
+    severity: str = "NOTICE"
+    sqlstate: str = "00000"
+    hint: str | None = None
+
+
+@dataclass
+class Result:
+    """Outcome of one statement.
+
+    columns: None for a statement without a result set. tag: command tag without the row count for
+    SELECT-like results ("SELECT", "FETCH"); complete for all others ("INSERT 0 3", "CREATE TABLE").
+    batches: the rows, read once, positional field names c0…; may block for a SUBSCRIBE that streams
+    (`streaming` is then True, and an empty batch may come as a heartbeat). notices: in order.
+    """
+
+    tag: str
+    columns: tuple[ResultColumn, ...] | None = None
+    batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+    notices: list[Notice] = field(default_factory=list)
+    streaming: bool = False
+    row_count: int | None = None
+
+    def table(self) -> pa.Table:
+        """All rows with the users' column names (consumes `batches`)."""
+        assert self.columns is not None, "statement returned no rows"
+        schema = pa.schema([pa.field(f"c{i}", c.type.arrow) for i, c in enumerate(self.columns)])
+        table = pa.Table.from_batches([b.cast(schema) for b in self.batches], schema=schema)
+        return table.rename_columns([c.name for c in self.columns])
+
+    # embedded conveniences -----------------------------------------------------------------------
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.table()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows as Python tuples."""
+        if self.columns is None:
+            return []
+        data = self.table()
+        if data.num_columns == 0:
+            return [()] * data.num_rows
+        return list(zip(*(c.to_pylist() for c in data.columns), strict=True))
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        rows = self.fetchall()
+        return rows[0] if rows else None
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.fetchall())
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement whose parameters and result are known without running it.
+
+    parameter_types: of $1, $2, …. columns: None when it returns no rows. statement: opaque.
+    """
+
+    statement: Any
+    parameter_types: tuple[SqlType, ...]
+    columns: tuple[ResultColumn, ...] | None
+    tag: str
+
+
+class CopyIn(Protocol):
+    """A COPY … FROM STDIN in progress. Nothing is visible before `finish`."""
+
+    format: str  # text | csv | binary
+    column_count: int
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self) -> Result: ...
+
+    def fail(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class CopyOut:
+    """A COPY … TO STDOUT: format (text | csv | binary) and its options; rows come from the Result."""
+
+    format: str
+    header: bool = False
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+
+
+class SessionApi(Protocol):
+    """What the server and the REPL may call on a session (`Database.session(...)`)."""
+
+    def parse(self, sql: str) -> list[Any]:
+        """Split and parse; one opaque statement each (with `.sql`, `.position`)."""
+        ...
+
+    def prepare(self, statement: Any, parameter_oids: tuple[int, ...] = ()) -> Prepared:
+        """Bind without running. parameter_oids: declared OIDs, 0 = unknown."""
+        ...
+
+    def run(
+        self, statement: Any, parameters: tuple[Any, ...] = ()
+    ) -> Result | CopyIn | tuple[CopyOut, Result]:
+        """Run a parsed statement or a Prepared; parameters are Python values (or text) of the
+        prepared types. COPY gives a CopyIn, or (CopyOut, Result)."""
+        ...
+
+    def execute(self, sql: str, parameters: Any = None) -> Result:
+        """Run all statements of a text, return the last one's result."""
+        ...
+
+    @property
+    def transaction_status(self) -> str:
+        """ "I" idle, "T" in a transaction, "E" in a failed one."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop what runs now, from any thread (57014)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Columns = Schema

@@ -1,0 +1,1 @@
+"""Bound expressions and their two evaluators."""

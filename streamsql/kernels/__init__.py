@@ -1,0 +1,1 @@
+"""The numba loops: pure functions over numpy arrays."""

@@ -1,0 +1,1 @@
+"""Logical plan: nodes, binder, rules, SQL lowering."""

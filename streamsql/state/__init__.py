@@ -1,0 +1,1 @@
+"""Mutable state: column store, arrangement, log, checkpoints."""
