@@ -70,7 +70,8 @@ class Operator(abc.ABC):
     """Base of all operators. One instance is one node of the circuit.
 
     Contract of `step`: input deltas may be empty and need not be consolidated; the output may be
-    unconsolidated unless the subclass says more. A step with empty inputs must still be made when a
+    unconsolidated unless the subclass says more. A step with empty inputs must still be made when
+    a
     watermark or the clock moved (`needs_time`). Weights of the output must make the accumulated
     output equal the operator's function of the accumulated inputs.
     """
@@ -119,7 +120,8 @@ class Operator(abc.ABC):
         return None
 
     def explain(self) -> dict[str, str]:
-        """Fields for EXPLAIN beside the name: `state` (what is kept), `freed` (when), `detail`, `why`."""
+        """Fields for EXPLAIN beside the name: `state` (what is kept), `freed` (when), `detail`,
+        `why`."""
         return {}
 
 

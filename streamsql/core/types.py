@@ -123,7 +123,8 @@ _OID: dict[Kind, tuple[int, int, int]] = {
     Kind.UUID: (2950, 2951, 16),
     Kind.JSONB: (3802, 3807, -1),
     Kind.UNKNOWN: (705, 1009, -2),
-    # PostgreSQL has no anonymous struct or map type a client could decode; both travel as jsonb text
+    # PostgreSQL has no anonymous struct or map type a client could decode; both travel as jsonb
+    # text
     Kind.STRUCT: (3802, 3807, -1),
     Kind.MAP: (3802, 3807, -1),
 }

@@ -14,7 +14,8 @@ from sqlglot import exp
 from streamsql.core.types import SqlType
 
 Name = tuple[str, ...]
-"""A possibly qualified name, folded already: ("t",), ("public", "t"), ("streamsql", "public", "t")."""
+"""A possibly qualified name, folded already: ("t",), ("public", "t"), ("streamsql", "public",
+"t")."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +109,16 @@ class CreateView(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSchema(Statement):
+    """CREATE SCHEMA [IF NOT EXISTS] name."""
+
     name: str
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Statement):
-    """kind: table | source | view | materialized view | schema | sink | index | subscription | …."""
+    """kind: table | source | view | materialized view | schema | sink | index | subscription |
+    …."""
 
     kind: str
     names: tuple[Name, ...]
@@ -169,12 +173,15 @@ class Delete(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Truncate(Statement):
+    """TRUNCATE [TABLE] name, …."""
+
     tables: tuple[Name, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Statement):
-    """COPY {table [(cols)] | (query)} {FROM STDIN | TO STDOUT} (options). subscribe: COPY (SUBSCRIBE …) TO."""
+    """COPY {table [(cols)] | (query)} {FROM STDIN | TO STDOUT} (options). subscribe: COPY
+    (SUBSCRIBE …) TO."""
 
     direction: str  # from | to
     table: Name | None = None
@@ -223,7 +230,8 @@ class Explain(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class SetVariable(Statement):
-    """SET name = value; local: SET LOCAL. value None = DEFAULT (also RESET name; name "all" = RESET ALL)."""
+    """SET name = value; local: SET LOCAL. value None = DEFAULT (also RESET name; name "all" =
+    RESET ALL)."""
 
     name: str
     value: str | None
@@ -239,7 +247,8 @@ class ShowVariable(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowObjects(Statement):
-    """kind: tables | sources | materialized views | views | sinks | indexes | jobs | subscriptions |
+    """kind: tables | sources | materialized views | views | sinks | indexes | jobs |
+    subscriptions |
     schemas | databases | functions | columns (of `relation`)."""
 
     kind: str
@@ -250,12 +259,16 @@ class ShowObjects(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowCreate(Statement):
+    """SHOW CREATE kind name."""
+
     kind: str
     name: Name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Describe(Statement):
+    """DESCRIBE name."""
+
     name: Name
 
 
@@ -274,6 +287,8 @@ class AdvanceClock(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class AdvanceWatermark(Statement):
+    """ADVANCE WATERMARK FOR relation TO '…'."""
+
     relation: Name
     to: str
 
@@ -294,7 +309,8 @@ class DeclareCursor(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch(Statement):
-    """FETCH / MOVE. count: rows; None = ALL; negative = backward. timeout_us: WITH (timeout = …)."""
+    """FETCH / MOVE. count: rows; None = ALL; negative = backward. timeout_us: WITH (timeout =
+    …)."""
 
     cursor: str
     count: int | None
@@ -311,6 +327,8 @@ class CloseCursor(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareStatement(Statement):
+    """PREPARE name (types) AS statement."""
+
     name: str
     types: tuple[SqlType, ...]
     statement: Statement
@@ -318,6 +336,8 @@ class PrepareStatement(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class ExecuteStatement(Statement):
+    """EXECUTE name (arguments)."""
+
     name: str
     arguments: tuple[exp.Expression, ...] = ()
 
@@ -331,11 +351,15 @@ class Deallocate(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Discard(Statement):
+    """DISCARD {ALL | PLANS | TEMP | SEQUENCES}."""
+
     what: str = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateIndex(Statement):
+    """CREATE INDEX [name] ON table (expressions) [INCLUDE (columns)]."""
+
     name: Name | None
     table: Name
     expressions: tuple[exp.Expression, ...]
@@ -356,7 +380,8 @@ class Comment(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Alter(Statement):
-    """ALTER kind name action; action: rename | rename_column | set | suspend | resume | add_column |
+    """ALTER kind name action; action: rename | rename_column | set | suspend | resume |
+    add_column |
     drop_column | swap_with | owner | set_schema; arguments hold what the action needs."""
 
     kind: str
@@ -367,6 +392,8 @@ class Alter(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSink(Statement):
+    """CREATE SINK name [INTO t] {FROM v | AS q} WITH (…)."""
+
     name: Name
     from_relation: Name | None = None
     query: exp.Expression | None = None
@@ -378,6 +405,8 @@ class CreateSink(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSubscription(Statement):
+    """CREATE SUBSCRIPTION name FROM v WITH (…)."""
+
     name: Name
     relation: Name
     options: dict[str, str] = field(default_factory=dict)

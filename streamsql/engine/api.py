@@ -1,4 +1,5 @@
-"""What a session gives back: the public result types, used by embedded callers, server and REPL."""
+"""What a session gives back: the public result types, used by embedded callers, server and
+REPL."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from streamsql.core.types import SqlType
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of a result; table_oid and attnum (1-based) are 0 unless it is a plain table column."""
+    """A column of a result; table_oid and attnum (1-based) are 0 unless it is a plain table
+    column."""
 
     name: str
     type: SqlType
@@ -40,8 +42,10 @@ class Result:
     """Outcome of one statement.
 
     columns: None for a statement without a result set. tag: command tag without the row count for
-    SELECT-like results ("SELECT", "FETCH"); complete for all others ("INSERT 0 3", "CREATE TABLE").
-    batches: the rows, read once, positional field names c0…; may block for a SUBSCRIBE that streams
+    SELECT-like results ("SELECT", "FETCH"); complete for all others ("INSERT 0 3", "CREATE
+    TABLE").
+    batches: the rows, read once, positional field names c0…; may block for a SUBSCRIBE that
+    streams
     (`streaming` is then True, and an empty batch may come as a heartbeat). notices: in order.
     """
 
@@ -113,7 +117,8 @@ class CopyIn(Protocol):
 
 @dataclass(frozen=True)
 class CopyOut:
-    """A COPY … TO STDOUT: format (text | csv | binary) and its options; rows come from the Result."""
+    """A COPY … TO STDOUT: format (text | csv | binary) and its options; rows come from the
+    Result."""
 
     format: str
     header: bool = False

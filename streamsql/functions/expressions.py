@@ -1,6 +1,7 @@
 """The bound expression tree: names resolved, types known, PostgreSQL's meaning explicit.
 
-Both evaluators (Arrow kernels and DuckDB SQL) lower from these nodes and from nothing else. All nodes
+Both evaluators (Arrow kernels and DuckDB SQL) lower from these nodes and from nothing else. All
+nodes
 are frozen and hashable, so equal sub-expressions compare equal and plans can be shared.
 """
 
@@ -52,8 +53,10 @@ class OuterRef(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class Literal(Expr):
-    """A constant. `value` is the Python value Arrow would give for it (`None` = NULL): int, float, Decimal, str,
-    bytes, bool, datetime.date/time/datetime, tuple for arrays; INTERVAL as the tuple (months, days, µs).
+    """A constant. `value` is the Python value Arrow would give for it (`None` = NULL): int,
+    float, Decimal, str,
+    bytes, bool, datetime.date/time/datetime, tuple for arrays; INTERVAL as the tuple (months,
+    days, µs).
     Exception: kind UNKNOWN holds the raw text of an untyped string literal."""
 
     value: Any
@@ -68,8 +71,10 @@ class Parameter(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Expr):
-    """A resolved scalar function or operator. `function` is the registry's name: "add", "eq", "and",
-    "not", "is_null", "in", "like", "lower", … Arguments are already coerced to the overload's types."""
+    """A resolved scalar function or operator. `function` is the registry's name: "add", "eq",
+    "and",
+    "not", "is_null", "in", "like", "lower", … Arguments are already coerced to the overload's
+    types."""
 
     function: str
     args: tuple[Expr, ...]
@@ -83,7 +88,8 @@ class Call(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class Cast(Expr):
-    """CAST(arg AS type) with PostgreSQL's text forms, rounding and range errors. try_: NULL on error."""
+    """CAST(arg AS type) with PostgreSQL's text forms, rounding and range errors. try_: NULL on
+    error."""
 
     arg: Expr
     try_: bool = False
@@ -116,7 +122,8 @@ class Case(Expr):
 class Subquery(Expr):
     """A subquery used as an expression.
 
-    kind: "scalar" (one column; NULL without rows; 21000 with two), "exists", "in" (operand IN plan),
+    kind: "scalar" (one column; NULL without rows; 21000 with two), "exists", "in" (operand IN
+    plan),
     "any" / "all" (operand <operator> ANY/ALL (plan)), "array" (ARRAY(plan)).
     Outer columns appear in `plan` as OuterRef(depth >= 1).
     """
@@ -147,7 +154,8 @@ class SortKey:
 class AggregateCall:
     """One aggregate of an Aggregate node. `function` is the registry's name ("count", "sum", …;
     count(*) is "count_star" without arguments). After binding, `args`, `filter` and the keys of
-    `order_by` are ColumnRefs or Literals of the node's input: everything else was projected below."""
+    `order_by` are ColumnRefs or Literals of the node's input: everything else was projected
+    below."""
 
     function: str
     args: tuple[Expr, ...]
@@ -178,7 +186,8 @@ class Frame:
 @dataclass(frozen=True, kw_only=True)
 class WindowCall:
     """One OVER call of a Window node; an aggregate or a window function ("row_number", "lag", …).
-    `args`, `partition_by`, keys of `order_by` and `filter` are ColumnRefs or Literals of the input."""
+    `args`, `partition_by`, keys of `order_by` and `filter` are ColumnRefs or Literals of the
+    input."""
 
     function: str
     args: tuple[Expr, ...]
@@ -225,7 +234,8 @@ def transform(expr: Expr, fn: Callable[[Expr], Expr]) -> Expr:
 
 
 def columns_used(expr: Expr) -> set[int]:
-    """Indices of the input columns that the expression reads (a Subquery's own plan not included)."""
+    """Indices of the input columns that the expression reads (a Subquery's own plan not
+    included)."""
     return {e.index for e in walk(expr) if isinstance(e, ColumnRef)}
 
 

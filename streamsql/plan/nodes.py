@@ -1,6 +1,7 @@
 """The logical plan: relational nodes over bound expressions.
 
-Every node knows its `schema`; expressions refer to the columns of the node's input by position. The plan
+Every node knows its `schema`; expressions refer to the columns of the node's input by position.
+The plan
 holds nothing of a single machine: the same plan is lowered to DuckDB SQL (ad-hoc reads, recompute
 operators, the test oracle) and to a circuit of incremental operators.
 """
@@ -87,7 +88,8 @@ class Filter(Unary):
 class Join(LogicalPlan):
     """kind: inner, left, right, full, cross, semi, anti, asof, asof_left.
 
-    condition: over left's columns followed by right's. Output: left ++ right (semi, anti: left only).
+    condition: over left's columns followed by right's. Output: left ++ right (semi, anti: left
+    only).
     null_aware: anti join with NOT IN's NULL rules. lateral: `right` may hold OuterRef(depth=1) to
     left's columns. asof: the equalities and exactly one inequality are in `condition`.
     """
@@ -111,8 +113,10 @@ class Aggregate(Unary):
     """GROUP BY. Output: the group keys (positions of input columns), then one column an aggregate.
 
     keys: positions in the input. No keys and no grouping_sets = global (always one row).
-    grouping_sets: tuples of positions *into keys*; None = one set of all keys. A key outside of the
-    set is NULL. grouping_calls: GROUPING(…) calls, each a tuple of positions into keys, appended as
+    grouping_sets: tuples of positions *into keys*; None = one set of all keys. A key outside of
+    the
+    set is NULL. grouping_calls: GROUPING(…) calls, each a tuple of positions into keys, appended
+    as
     INTEGER columns after the aggregates.
     """
 
@@ -131,8 +135,10 @@ class Window(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSpec:
-    """Sizes of a time window: `months` (calendar units) and `us` (exact) never both non-zero, except
-    that `days` counts whole days apart, because with a time zone they follow the local calendar."""
+    """Sizes of a time window: `months` (calendar units) and `us` (exact) never both non-zero,
+    except
+    that `days` counts whole days apart, because with a time zone they follow the local
+    calendar."""
 
     months: int = 0
     days: int = 0
@@ -141,7 +147,8 @@ class WindowSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeWindow(Unary):
-    """TUMBLE / HOP / CUMULATE / SESSION. Output: input's columns ++ window_start, window_end, window_time
+    """TUMBLE / HOP / CUMULATE / SESSION. Output: input's columns ++ window_start, window_end,
+    window_time
     (types: that of the time column).
 
     kind: tumble, hop, cumulate, session. time_column: position in the input (DATE, TIMESTAMP or
@@ -182,7 +189,8 @@ class Sort(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class Limit(Unary):
-    """[ORDER BY …] LIMIT/OFFSET (the sort belongs to the node). limit None = no limit. with_ties: FETCH … WITH TIES."""
+    """[ORDER BY …] LIMIT/OFFSET (the sort belongs to the node). limit None = no limit. with_ties:
+    FETCH … WITH TIES."""
 
     order_by: tuple[SortKey, ...]
     limit: Expr | None
@@ -210,7 +218,8 @@ class SetOperation(LogicalPlan):
 class TableFunction(Unary):
     """A set-returning function applied to each input row (UNNEST, generate_series, …).
 
-    Output: the input's columns, then the function's (and `ordinality` BIGINT when with_ordinality).
+    Output: the input's columns, then the function's (and `ordinality` BIGINT when
+    with_ordinality).
     FROM f(...) alone has `Values` with one empty row as input. outer: LEFT JOIN LATERAL f ON true.
     """
 
@@ -249,7 +258,8 @@ class BoundQuery:
 
     order_by: sort of the final result for ad-hoc reads (already a Sort/Limit node inside `plan`).
     parameter_types: types of $1, $2, … as inferred or declared. relations: OIDs read.
-    origins: for each output column (relation_id, column position) if it is a plain column, else None.
+    origins: for each output column (relation_id, column position) if it is a plain column, else
+    None.
     """
 
     plan: LogicalPlan
