@@ -8,7 +8,9 @@ from streamsql.core import errors
 CLASSES = [
     c
     for c in vars(errors).values()
-    if isinstance(c, type) and issubclass(c, errors.StreamSqlError) and c is not errors.StreamSqlError
+    if isinstance(c, type)
+    and issubclass(c, errors.StreamSqlError)
+    and c is not errors.StreamSqlError
 ]
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = [ROOT / "streamsql", ROOT / "server" / "streamsql_server", ROOT / "repl" / "streamsql_repl"]
+PACKAGES = [
+    ROOT / "streamsql",
+    ROOT / "server" / "streamsql_server",
+    ROOT / "repl" / "streamsql_repl",
+]
 SOURCES = sorted(p for package in PACKAGES for p in package.rglob("*.py"))
 
 FILE_LINES_MAX = 500
@@ -39,7 +43,9 @@ def test_functions_are_short_enough_to_read(path: Path) -> None:
 
 def test_every_module_has_a_docstring() -> None:
     bare = [
-        relative(p) for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
+        relative(p)
+        for p in SOURCES
+        if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
     ]
     assert not bare
 

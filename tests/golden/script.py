@@ -110,7 +110,9 @@ def play(path: Path, run: Callable[[str, bool], Outcome], *, rewrite: bool) -> l
         seen = run(block.sql, block.head[0] == "query")
         wanted = expected(block)
         if seen != wanted and not rewrite:
-            differences.append(f"{path.name}:{block.line} {block.sql}\n  want {wanted}\n  seen {seen}")
+            differences.append(
+                f"{path.name}:{block.line} {block.sql}\n  want {wanted}\n  seen {seen}"
+            )
         if rewrite:
             update(block, seen)
     if rewrite:

@@ -21,7 +21,10 @@ REWRITE = os.environ.get("STREAMSQL_REWRITE") == "1"
 
 
 def rows_of(columns: list[list[str | None]]) -> list[str]:
-    return [" ".join("NULL" if v is None else (v or "(empty)") for v in row) for row in zip(*columns, strict=True)]
+    return [
+        " ".join("NULL" if v is None else (v or "(empty)") for v in row)
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def error_lines(message: str, detail: str | None, hint: str | None) -> list[str]:
@@ -79,7 +82,9 @@ def test_script_over_the_wire(path: Path, database: streamsql.Database) -> None:
                 except psycopg.Error as error:
                     diag = error.diag
                     position = diag.statement_position
-                    lines = error_lines(diag.message_primary or "", diag.message_detail, diag.message_hint)
+                    lines = error_lines(
+                        diag.message_primary or "", diag.message_detail, diag.message_hint
+                    )
                     where = None if position is None else int(position)
                     return Outcome(sqlstate=diag.sqlstate, position=where, message=lines)
                 if not is_query:
