@@ -3,7 +3,7 @@ REPL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -154,8 +154,30 @@ class SessionApi(Protocol):
         """ "I" idle, "T" in a transaction, "E" in a failed one."""
         ...
 
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """Present values of the session parameters by PostgreSQL's spelling of their names; at
+        least those a server reports to clients (TimeZone, DateStyle, application_name, …)."""
+        ...
+
+    def fail_transaction(self) -> None:
+        """An error happened outside `run` (while rows were encoded, in the protocol): a
+        transaction in progress is failed from now on ("E"). No effect when idle."""
+        ...
+
     def cancel(self) -> None:
-        """Stop what runs now, from any thread (57014)."""
+        """Stop what runs now, from any thread (57014). It must not hit a later statement: the
+        mark is cleared when a statement starts."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DatabaseApi(Protocol):
+    """What the server needs of a database (`streamsql.connect(path)`)."""
+
+    def session(self, *, user: str = "streamsql", backend_pid: int = 0) -> SessionApi:
+        """A new session of that user; backend_pid is what pg_backend_pid() answers."""
         ...
 
     def close(self) -> None: ...
