@@ -1,0 +1,301 @@
+"""The catalog: schemas, relations, comments and dependencies of the one database `streamsql`.
+
+A `Catalog` is read by many threads and changed by one at a time: a transaction with DDL works on a
+`fork()` and the engine thread `adopt()`s it at commit. Every change makes a new `version`, which
+keys caches of bound statements.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from streamsql.core.errors import (
+    DependentObjectsStillExist,
+    DuplicateSchema,
+    DuplicateTable,
+    FeatureNotSupported,
+    InsufficientPrivilege,
+    UndefinedSchema,
+    UndefinedTable,
+    WrongObjectType,
+)
+from streamsql.engine.relations import Relation
+
+DATABASE = "streamsql"
+FIRST_USER_OID = 16384
+DATABASE_OID = 5
+OWNER = "streamsql"
+OWNER_OID = 10
+
+SYSTEM_SCHEMAS = {
+    "pg_catalog": 11,
+    "public": 2200,
+    "information_schema": 13000,
+    "streamsql": 13001,
+}
+PROTECTED_SCHEMAS = frozenset({"pg_catalog", "information_schema", "streamsql"})
+
+
+@dataclass(frozen=True)
+class SchemaEntry:
+    """A schema (namespace)."""
+
+    oid: int
+    name: str
+
+
+@dataclass
+class _State:
+    """Everything that a fork copies."""
+
+    schemas: dict[str, SchemaEntry] = field(default_factory=dict)
+    relations: dict[int, Relation] = field(default_factory=dict)
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    comments: dict[tuple[int, int], str] = field(default_factory=dict)
+    version: int = 0
+
+
+class OidCounter:
+    """Hands out OIDs; one counter for all objects, shared by all forks."""
+
+    def __init__(self, first: int = FIRST_USER_OID) -> None:
+        self.next_oid = first
+
+    def allocate(self, count: int = 1) -> int:
+        """The first of `count` fresh OIDs. Called under the engine's or a session's statement, a
+        plain int in CPython: += is guarded by the caller's lock or harmlessly skips numbers."""
+        first = self.next_oid
+        self.next_oid = first + count
+        return first
+
+
+_versions = itertools.count(1)
+
+
+class Catalog:
+    """Schemas, relations, comments; see the module's text for who may change it.
+
+    version: changes with every change, never repeats in a process. comments: (oid, attnum) →
+    text, attnum 0 = the object itself.
+    """
+
+    def __init__(self, system: Iterable[Relation] = (), oids: OidCounter | None = None) -> None:
+        self.oids = oids or OidCounter()
+        self._state = _State(version=next(_versions))
+        for name, oid in SYSTEM_SCHEMAS.items():
+            self._state.schemas[name] = SchemaEntry(oid, name)
+        for relation in system:
+            self._insert(relation)
+
+    # reading ------------------------------------------------------------------------------------
+    @property
+    def version(self) -> int:
+        return self._state.version
+
+    @property
+    def schemas(self) -> dict[str, SchemaEntry]:
+        """Name → schema."""
+        return self._state.schemas
+
+    @property
+    def relations(self) -> dict[int, Relation]:
+        """OID → relation, in order of creation (system relations first)."""
+        return self._state.relations
+
+    @property
+    def comments(self) -> dict[tuple[int, int], str]:
+        return self._state.comments
+
+    def user_relations(self) -> list[Relation]:
+        """All but the system relations, in order of creation."""
+        return [r for r in self.relations.values() if r.kind != "system"]
+
+    def get(self, schema: str, name: str) -> Relation | None:
+        """The relation of exactly that name, or None."""
+        state = self._state
+        oid = state.names.get((schema, name))
+        return None if oid is None else state.relations[oid]
+
+    def resolve(self, parts: Sequence[str], search_path: Sequence[str]) -> Relation | None:
+        """The relation a possibly qualified name means, or None.
+
+        Raises: FeatureNotSupported (0A000) for another database.
+        """
+        if len(parts) == 3:
+            check_database(parts)
+            parts = parts[1:]
+        if len(parts) == 2:
+            return self.get(parts[0], parts[1])
+        for schema in search_path:
+            found = self.get(schema, parts[0])
+            if found is not None:
+                return found
+        return None
+
+    def lookup(
+        self,
+        parts: Sequence[str],
+        search_path: Sequence[str],
+        *,
+        position: int | None = None,
+        kinds: Sequence[str] = (),
+    ) -> Relation:
+        """The relation of that name, of one of `kinds`.
+
+        Raises: UndefinedTable (42P01), WrongObjectType (42809).
+        """
+        found = self.resolve(parts, search_path)
+        if found is None:
+            raise UndefinedTable(f'relation "{".".join(parts)}" does not exist', position=position)
+        if kinds and found.kind not in kinds:
+            words = " or ".join(kind.replace("_", " ") for kind in kinds)
+            article = "an" if words[0] in "aeiou" else "a"
+            raise WrongObjectType(f'"{found.name}" is not {article} {words}', position=position)
+        return found
+
+    def creation_name(self, parts: Sequence[str], search_path: Sequence[str]) -> tuple[str, str]:
+        """(schema, name) under which a new object of that name is made.
+
+        Raises: UndefinedSchema (3F000), InsufficientPrivilege (42501) for system schemas.
+        """
+        if len(parts) == 3:
+            check_database(parts)
+            parts = parts[1:]
+        if len(parts) == 2:
+            schema, name = parts
+            if schema not in self.schemas:
+                raise UndefinedSchema(f'schema "{schema}" does not exist')
+        else:
+            name = parts[0]
+            found = next((s for s in search_path if s in self.schemas and s != "pg_catalog"), None)
+            if found is None:
+                raise UndefinedSchema("no schema has been selected to create in")
+            schema = found
+        if schema in PROTECTED_SCHEMAS:
+            raise InsufficientPrivilege(
+                f"permission denied for schema {schema}",
+                hint="The system's schemas hold no users' objects; use another schema.",
+            )
+        return schema, name
+
+    def dependents(self, oids: Iterable[int]) -> list[Relation]:
+        """Relations whose definition names one of `oids`, in order of creation."""
+        wanted = frozenset(oids)
+        return [r for r in self.relations.values() if r.depends_on & wanted]
+
+    def drop_set(self, roots: Sequence[Relation]) -> list[Relation]:
+        """`roots` and all that depends on them, dependents first (the order to drop in)."""
+        chosen = {r.oid: r for r in roots}
+        grew = True
+        while grew:
+            more = [r for r in self.dependents(chosen) if r.oid not in chosen]
+            chosen.update((r.oid, r) for r in more)
+            grew = bool(more)
+        order = {oid: i for i, oid in enumerate(self.relations)}
+        return sorted(chosen.values(), key=lambda r: -order[r.oid])
+
+    def check_droppable(self, root: Relation, also: Sequence[Relation] = ()) -> None:
+        """Raises: DependentObjectsStillExist (2BP01), naming the dependents."""
+        going = {r.oid for r in (root, *also)}
+        everything = self.drop_set([root])
+        blocking = [r for r in everything if r.oid not in going]
+        if not blocking:
+            return
+        lines = []
+        for relation in reversed(blocking):
+            bases = [b for b in everything if b.oid in relation.depends_on]
+            lines += [f"{describe(relation)} depends on {describe(base)}" for base in bases]
+        raise DependentObjectsStillExist(
+            f"cannot drop {describe(root)} because other objects depend on it",
+            detail="\n".join(lines),
+            hint="Use DROP ... CASCADE to drop the dependent objects too.",
+        )
+
+    # changing -----------------------------------------------------------------------------------
+    def fork(self) -> Catalog:
+        """A private copy; OIDs come from the same counter."""
+        copy = Catalog.__new__(Catalog)
+        copy.oids = self.oids
+        state = self._state
+        copy._state = replace(
+            state,
+            schemas=dict(state.schemas),
+            relations=dict(state.relations),
+            names=dict(state.names),
+            comments=dict(state.comments),
+        )
+        return copy
+
+    def adopt(self, other: Catalog) -> None:
+        """Take over what `other` holds, in one step for concurrent readers."""
+        self._state = other.fork()._state
+
+    def _changed(self) -> None:
+        self._state.version = next(_versions)
+
+    def _insert(self, relation: Relation) -> None:
+        self._state.relations[relation.oid] = relation
+        self._state.names[relation.schema, relation.name] = relation.oid
+        self._changed()
+
+    def add(self, relation: Relation) -> None:
+        """Raises: DuplicateTable (42P07), UndefinedSchema (3F000)."""
+        if relation.schema not in self.schemas:
+            raise UndefinedSchema(f'schema "{relation.schema}" does not exist')
+        if self.get(relation.schema, relation.name) is not None:
+            raise DuplicateTable(f'relation "{relation.name}" already exists')
+        self._insert(relation)
+
+    def replace(self, relation: Relation) -> None:
+        """Put a new definition in the place of the one with the same OID."""
+        old = self.relations[relation.oid]
+        self._state.names.pop((old.schema, old.name))
+        self._insert(relation)
+
+    def remove(self, oid: int) -> None:
+        """Forget a relation and its comments."""
+        relation = self._state.relations.pop(oid)
+        self._state.names.pop((relation.schema, relation.name))
+        for key in [k for k in self._state.comments if k[0] == oid]:
+            self._state.comments.pop(key)
+        self._changed()
+
+    def add_schema(self, entry: SchemaEntry) -> None:
+        """Raises: DuplicateSchema (42P06)."""
+        if entry.name in self.schemas:
+            raise DuplicateSchema(f'schema "{entry.name}" already exists')
+        self._state.schemas[entry.name] = entry
+        self._changed()
+
+    def remove_schema(self, name: str) -> None:
+        """Raises: UndefinedSchema (3F000)."""
+        if name not in self.schemas:
+            raise UndefinedSchema(f'schema "{name}" does not exist')
+        entry = self._state.schemas.pop(name)
+        self._state.comments.pop((entry.oid, 0), None)
+        self._changed()
+
+    def set_comment(self, oid: int, attnum: int, text: str | None) -> None:
+        """Set or (None) remove a comment; attnum 0 = the object itself."""
+        if text is None:
+            self._state.comments.pop((oid, attnum), None)
+        else:
+            self._state.comments[oid, attnum] = text
+        self._changed()
+
+
+def describe(relation: Relation) -> str:
+    """ "materialized view sales.daily": how messages name a relation."""
+    prefix = "" if relation.schema == "public" else f"{relation.schema}."
+    return f"{relation.kind_words} {prefix}{relation.name}"
+
+
+def check_database(parts: Sequence[str]) -> None:
+    """Raises: FeatureNotSupported (0A000) if a three-part name is of another database."""
+    if parts[0] != DATABASE:
+        raise FeatureNotSupported(
+            f'cross-database references are not implemented: "{".".join(parts)}"',
+            hint=f'There is one database, "{DATABASE}"; use a schema instead.',
+        )

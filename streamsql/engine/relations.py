@@ -1,0 +1,97 @@
+"""What the catalog knows of one relation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from streamsql.core.schema import Schema
+from streamsql.dialect.statements import CreateTable, CreateView
+
+KIND_WORDS = {
+    "table": "table",
+    "source": "source",
+    "view": "view",
+    "materialized_view": "materialized view",
+    "system": "system relation",
+}
+"""Relation.kind → the words of messages and of DROP."""
+
+
+@dataclass(frozen=True)
+class DefinitionContext:
+    """The session settings a definition was written under; it is bound again under the same.
+
+    parameters: types of nothing, definitions have no parameters. dialect: `SET dialect`.
+    """
+
+    search_path: tuple[str, ...] = ("public",)
+    timezone: str = "UTC"
+    dialect: str = "streamsql"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A PRIMARY KEY or UNIQUE constraint with the OIDs of its index and constraint."""
+
+    name: str
+    columns: tuple[int, ...]
+    primary: bool
+    index_oid: int
+    constraint_oid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """A table, source, view, materialized view or system relation.
+
+    oid: ≥ 16384 for users' relations, stable over restarts. type_oid: its row type. sql: the
+    user's text. statement: the parsed definition (None for system relations and tables made from
+    a query). query: a view's tree with every relation name qualified. depends_on: OIDs of the
+    relations named in the definition. keys: constraints, the primary key first. unique_keys: sets
+    of column positions that are unique (a view's are derived). on_conflict: error | overwrite |
+    do_nothing | update_if_not_null. watermark_column: position, or None.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    columns: Schema
+    type_oid: int = 0
+    sql: str = ""
+    context: DefinitionContext = DefinitionContext()
+    statement: CreateTable | CreateView | None = field(default=None, compare=False)
+    query: exp.Expression | None = field(default=None, compare=False)
+    depends_on: frozenset[int] = frozenset()
+    keys: tuple[Key, ...] = ()
+    unique_keys: tuple[tuple[int, ...], ...] = ()
+    append_only: bool = False
+    on_conflict: str = "error"
+    watermark_column: int | None = None
+    options: dict[str, str] = field(default_factory=dict, compare=False)
+    emit: str | None = None
+    temporary: bool = False
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def primary_key(self) -> tuple[int, ...]:
+        """Positions of the primary key's columns; () without one."""
+        return self.keys[0].columns if self.keys and self.keys[0].primary else ()
+
+    @property
+    def kind_words(self) -> str:
+        """ "table", "materialized view", …, for messages."""
+        return KIND_WORDS[self.kind]
+
+    @property
+    def connector(self) -> str | None:
+        """Name of the connector that feeds this table or source, or None."""
+        return self.options.get("connector")
+
+    @property
+    def stored(self) -> bool:
+        """Whether rows are kept (tables and materialized views)."""
+        return self.kind in ("table", "materialized_view")
