@@ -1,0 +1,194 @@
+"""HashIndex: keys (as two lanes) to dense slot numbers, which index the arrays of their owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamsql.core.errors import DataCorrupted, ProgramLimitExceeded
+from streamsql.kernels import hash_table, hashing
+
+Int64Array = npt.NDArray[np.int64]
+UInt64Array = npt.NDArray[np.uint64]
+State = Mapping[str, pa.Table]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+SLOTS_MAX = 2**32 - 2
+MIN_ENTRIES = 16
+LOAD_NUMERATOR, LOAD_DENOMINATOR = 5, 8  # entries per place; more makes searches long
+
+
+class HashIndex:
+    """Hash table from two 64-bit lanes to slot numbers 0, 1, 2, …
+
+    reuse: a removed key's slot is given to the next new key, so that arrays indexed by slot stay as
+    long as the most keys ever alive; without it slots only grow.
+    Memory: 16 bytes a place, at most 5/8 of them filled, and 4 bytes a slot.
+    """
+
+    def __init__(self, reuse: bool = False, expected: int = 0) -> None:
+        self.reuse = reuse
+        places = places_for(expected)
+        self._table = np.zeros(2 * places, np.uint64)
+        self._address = pa.py_buffer(self._table).address
+        self._tags = np.empty(max(places // 2, 8), np.uint32)
+        self._free = np.empty(8, np.int64)
+        # slots given out, free slots, entries, most entries, new rows: what `upsert` reads and writes
+        self._numbers = np.array([0, 0, 0, _limit(places), 0], np.int64)
+
+    @property
+    def count(self) -> int:
+        """Keys in the index."""
+        return int(self._numbers[2])
+
+    @property
+    def num_slots(self) -> int:
+        """Slots ever given out: the length that arrays indexed by slot need."""
+        return int(self._numbers[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self._table.nbytes + self._tags.nbytes + self._free.nbytes)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def find(self, h0: UInt64Array, h1: UInt64Array) -> Int64Array:
+        """Slot of every key, int64[n]; -1 = absent."""
+        out = np.empty(h0.size, np.int64)
+        hash_table.find(self._table, self._address, h0, h1, out)
+        return out
+
+    def upsert(self, h0: UInt64Array, h1: UInt64Array) -> tuple[Int64Array, int]:
+        """(slot of every key int64[n], first_new): absent keys are added.
+
+        Without `reuse`, new keys have the slots first_new, first_new + 1, … in order of their
+        first appearance.
+        """
+        first_new = self.num_slots
+        return self.upsert_rows(h0, h1)[0], first_new
+
+    def upsert_rows(self, h0: UInt64Array, h1: UInt64Array) -> tuple[Int64Array, Int64Array]:
+        """(slot of every key int64[n], rows int64[k] where a new key appeared for the first time).
+
+        Raises: ProgramLimitExceeded (54000) beyond 2^32 - 2 slots.
+        """
+        n = h0.size
+        out, new_rows = np.empty(n, np.int64), np.empty(n, np.int64)
+        self._numbers[4] = 0
+        at = 0
+        while True:
+            at = hash_table.upsert(
+                self._table, self._address, self._tags, self._free, self._numbers,
+                h0, h1, at, out, new_rows,
+            )  # fmt: skip
+            if at == n:
+                return out, new_rows[: self._numbers[4]]
+            self._grow(n - at)
+
+    def remove(self, slots: Int64Array) -> int:
+        """Take the keys of these (distinct) slots out; returns how many there were.
+
+        With `reuse` the slots are given out again. Raises: DataCorrupted (XX001) when a slot has no
+        key and slots are reused: it would be given out twice.
+        """
+        removed = int(hash_table.remove(self._table, self._tags, slots))
+        self._numbers[2] -= removed
+        if self.reuse:
+            if removed != slots.size:
+                raise DataCorrupted("a slot was removed that holds no key")
+            spare = int(self._numbers[1])
+            if spare + removed > self._free.size:
+                self._free = _resized(self._free, spare + removed)
+            self._free[spare : spare + removed] = slots
+            self._numbers[1] = spare + removed
+        return removed
+
+    def clear(self) -> None:
+        """Forget everything, slots too."""
+        self.__init__(self.reuse)  # type: ignore[misc]
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more keys at once."""
+        wanted = self.count + more
+        if wanted > self._numbers[3]:
+            self._resize(places_for(wanted))
+
+    def live_slots(self) -> Int64Array:
+        """Slots that hold a key, ascending."""
+        return np.sort(self._entries()[2])
+
+    def save(self) -> State:
+        """The keys and their slots as Arrow tables; see `load`."""
+        tags, lanes, slots = self._entries()
+        keys = pa.table({"tag": tags, "lane": lanes, "slot": slots})
+        free = pa.table({"slot": self._free[: self._numbers[1]].copy()})
+        head = {
+            "slots": pa.array([self.num_slots], pa.int64()),
+            "reuse": pa.array([self.reuse]),
+            "hash_key": pa.array([hashing.key_fingerprint()], pa.int64()),
+        }
+        return {"keys": keys, "free": free, "head": pa.table(head)}
+
+    @classmethod
+    def load(cls, state: State) -> HashIndex:
+        """The index that `save` saw. Raises: DataCorrupted (XX001) under another hash key."""
+        head = state["head"]
+        if head["hash_key"][0].as_py() != hashing.key_fingerprint():
+            raise DataCorrupted("saved index was made under another hash key")
+        keys = state["keys"]
+        self = cls(head["reuse"][0].as_py(), expected=keys.num_rows)
+        slots = head["slots"][0].as_py()
+        self._tags = np.empty(max(slots, self._tags.size), np.uint32)
+        tag, lane, slot = (keys[name].to_numpy().copy() for name in ("tag", "lane", "slot"))
+        hash_table.restore(self._table, self._tags, tag, lane, slot)
+        free = state["free"]["slot"].to_numpy()
+        self._free = _resized(free.copy(), free.size)
+        self._numbers[:3] = (slots, free.size, keys.num_rows)
+        return self
+
+    def _entries(self) -> tuple[npt.NDArray[np.uint32], UInt64Array, Int64Array]:
+        n = self.count
+        tags, lanes, slots = np.empty(n, np.uint32), np.empty(n, np.uint64), np.empty(n, np.int64)
+        hash_table.entries(self._table, tags, lanes, slots)
+        return tags, lanes, slots
+
+    def _grow(self, pending: int) -> None:
+        """More room in table or tags; `pending` keys are still to come (most may be known)."""
+        slots, spare, count, limit = (int(x) for x in self._numbers[:4])
+        if slots >= SLOTS_MAX:
+            raise ProgramLimitExceeded("an index holds at most 4294967294 keys")
+        if count >= limit:
+            # fourfold while small beside what is coming: fewer rehashes of a first big batch
+            self._resize(self._table.size * (2 if pending > 2 * count else 1))
+        if spare == 0 and slots >= self._tags.size:
+            self._tags = _resized(self._tags, 2 * slots + 8)
+
+    def _resize(self, places: int) -> None:
+        table = np.zeros(2 * places, np.uint64)
+        hash_table.rehash(self._table, table)
+        self._table = table
+        self._address = pa.py_buffer(table).address
+        self._numbers[3] = _limit(places)
+
+
+def places_for(entries: int) -> int:
+    """Places (a power of two) of a table that is to hold so many entries."""
+    needed = entries * LOAD_DENOMINATOR // LOAD_NUMERATOR + 1
+    return max(MIN_ENTRIES, 1 << (needed - 1).bit_length())
+
+
+def _limit(places: int) -> int:
+    return places * LOAD_NUMERATOR // LOAD_DENOMINATOR
+
+
+def _resized(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:
+    """A copy of at least this size (rounded up), the rest undefined."""
+    out = np.empty(max(8, 1 << max(size - 1, 1).bit_length()), array.dtype)
+    out[: array.size] = array
+    return out
