@@ -1,1 +1,1 @@
-"""Database, session, catalog, statements."""
+"""The database: catalog, sessions, statements, transactions, durability."""

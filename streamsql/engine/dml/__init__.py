@@ -1,0 +1,1 @@
+"""INSERT, UPDATE, DELETE: from bound statements to changes of a table."""

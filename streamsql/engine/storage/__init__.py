@@ -1,0 +1,1 @@
+"""What is kept of each relation: rows, changes of the last versions, watermarks."""

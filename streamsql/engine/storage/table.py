@@ -1,0 +1,200 @@
+"""A table's rows: the arrangement, row ids, the watermark each row arrived under.
+
+The store holds the user's columns, then `row id` (BIGINT: the order of arrival, unique for ever),
+then, for tables with a watermark, the watermark before the row (BIGINT, µs).
+All methods are called under the database's state lock, or by the engine thread alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.delta import Delta, Int64Array
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.core.schema import Column, Schema
+from streamsql.core.types import BIGINT
+from streamsql.engine.relations import Relation
+from streamsql.engine.storage.changelog import Change, ChangeLog
+from streamsql.engine.storage.watermarks import WatermarkState, WatermarkTracker
+from streamsql.state.arrangement import Arrangement
+
+BoolArray = npt.NDArray[np.bool_]
+
+ROW_ID = "\x00row_id"
+ROW_WATERMARK = "\x00row_watermark"
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """One tick's change of one table, ready to apply.
+
+    stored: the Z-set in the store's schema. visible: the same in the user's schema, with the row
+    watermarks. before: what an undo restores. ahead: positions (in `inserted`) of rows too far in
+    the future.
+    """
+
+    relation_id: int
+    retracted: pa.RecordBatch
+    inserted: pa.RecordBatch
+    stored: Delta
+    visible: Delta
+    watermark: int
+    before: tuple[int, WatermarkState | None]
+    ahead: Int64Array
+
+
+class TableState:
+    """The rows of one table. relation: its definition (replaced when it is altered)."""
+
+    def __init__(
+        self, relation: Relation, version: int, tracker: WatermarkTracker | None = None
+    ) -> None:
+        self.relation = relation
+        self.tracker = tracker
+        self.num_columns = len(relation.columns)
+        hidden = [Column(ROW_ID, BIGINT, False)]
+        if tracker is not None:
+            hidden.append(Column(ROW_WATERMARK, BIGINT, False))
+        self.schema = Schema((*relation.columns.columns, *hidden))
+        self.identity = relation.primary_key or (self.num_columns,)
+        self.store = Arrangement(self.schema, self.identity)
+        self.next_row_id = 1
+        self.log = ChangeLog(version)
+        self._keys: dict[tuple[int, ...], int] = {}
+        self._empty = pa.RecordBatch.from_arrays(
+            [pa.array([], f.type) for f in self.schema.arrow], schema=self.schema.arrow
+        )
+
+    @property
+    def watermark(self) -> int:
+        """The closing watermark, µs."""
+        return NO_WATERMARK if self.tracker is None else self.tracker.closing
+
+    # reading ------------------------------------------------------------------------------------
+    def snapshot(self) -> pa.Table:
+        """All live rows in the store's schema; immutable."""
+        return self.store.snapshot()
+
+    def probe(
+        self, columns: tuple[int, ...], batch: pa.RecordBatch, batch_columns: Sequence[int]
+    ) -> tuple[Int64Array, pa.RecordBatch]:
+        """Live rows whose `columns` equal the batch's: (position in batch int64[m], rows [m])."""
+        if columns not in self._keys:
+            self._keys[columns] = self.store.add_key(columns)
+        probe, rows = self.store.probe(self._keys[columns], batch, list(batch_columns))
+        return probe, self.store.take(rows)
+
+    def are_live(self, rows: pa.RecordBatch) -> BoolArray:
+        """Which of these rows (store's schema) are still the present rows, bool[n]."""
+        live = np.zeros(rows.num_rows, np.bool_)
+        if rows.num_rows:
+            probe, found = self.probe(self.identity, rows, self.identity)
+            wanted = row_ids(rows, self.num_columns)[probe]
+            same = row_ids(found, self.num_columns) == wanted
+            live[probe[same]] = True
+        return live
+
+    # writing ------------------------------------------------------------------------------------
+    def prepare(
+        self,
+        retracted: pa.RecordBatch,
+        inserted: pa.RecordBatch,
+        now_us: int,
+        partition: str = "",
+    ) -> TableChange:
+        """Give row ids and watermarks to the rows of one change, and move the watermark.
+
+        retracted: store's schema. inserted: user's schema, in order of arrival.
+        """
+        before = (self.next_row_id, self.tracker.state if self.tracker else None)
+        n = inserted.num_rows
+        ids = np.arange(self.next_row_id, self.next_row_id + n, dtype=np.int64)
+        self.next_row_id += n
+        hidden = [pa.array(ids)]
+        ahead = np.empty(0, np.int64)
+        row_watermark: Int64Array | None = None
+        if self.tracker is not None:
+            at_start = self.tracker.closing
+            observed = self.tracker.observe(inserted, now_us, partition)
+            ahead = observed.ahead
+            hidden.append(pa.array(observed.before))
+            starts = np.full(retracted.num_rows, at_start, np.int64)
+            row_watermark = np.concatenate([starts, observed.before])
+        new_rows = pa.RecordBatch.from_arrays(
+            [*inserted.columns, *hidden], schema=self.schema.arrow
+        )
+        stored = signed(retracted, new_rows)
+        visible = Delta(
+            stored.batch.select(list(range(self.num_columns))).rename_columns(
+                self.relation.columns.arrow.names
+            ),
+            stored.weights,
+            row_watermark,
+        )
+        return TableChange(
+            self.relation.oid, retracted, new_rows, stored, visible, self.watermark, before, ahead
+        )
+
+    def apply(self, change: TableChange, version: int, pinned: int | None) -> None:
+        """Make the change. Retractions go first: an update keeps its identity."""
+        self._apply(change.retracted, change.inserted)
+        self.log.append(version, change.stored, pinned)
+
+    def undo(self, change: TableChange) -> None:
+        """Take back the newest change (its tick could not be made durable)."""
+        self._apply(change.inserted, change.retracted)
+        self.log.drop_last()
+        self.next_row_id, state = change.before
+        if self.tracker is not None and state is not None:
+            self.tracker.state = state
+
+    def _apply(self, gone: pa.RecordBatch, come: pa.RecordBatch) -> None:
+        if gone.num_rows:
+            weights = np.full(gone.num_rows, -1, np.int64)
+            self.store.apply(Delta(gone, weights, consolidated=True))
+        if come.num_rows:
+            self.store.apply(Delta(come, consolidated=True))
+
+    def no_rows(self) -> pa.RecordBatch:
+        """An empty batch in the store's schema."""
+        return self._empty
+
+
+def row_ids(rows: pa.RecordBatch | pa.Table, num_columns: int) -> Int64Array:
+    """The row ids of stored rows, int64[n]."""
+    return np.asarray(rows.column(num_columns), np.int64)
+
+
+def signed(retracted: pa.RecordBatch, inserted: pa.RecordBatch) -> Delta:
+    """The Z-set: retractions (-1), then insertions (+1)."""
+    if not retracted.num_rows:
+        return Delta(inserted, None, None, True)
+    if not inserted.num_rows:
+        return Delta(retracted, np.full(retracted.num_rows, -1, np.int64), None, True)
+    both = pa.Table.from_batches([retracted, inserted]).combine_chunks().to_batches()[0]
+    weights = np.ones(both.num_rows, np.int64)
+    weights[: retracted.num_rows] = -1
+    return Delta(both, weights, None, True)
+
+
+def rewind_rows(rows: pa.Table, changes: Sequence[Change], num_columns: int) -> pa.Table:
+    """A table's stored rows before these changes; row ids make it a filter and an append."""
+    if not changes:
+        return rows
+    born: list[Int64Array] = []
+    gone: list[pa.RecordBatch] = []
+    for change in changes:
+        ids = row_ids(change.delta.batch, num_columns)
+        weights = change.delta.weights_or_ones()
+        born.append(ids[weights > 0])
+        if change.delta.weights is not None:
+            gone.append(change.delta.batch.filter(pa.array(weights < 0)))
+    later = pa.array(np.concatenate(born))
+    both = pa.concat_tables([rows, *(pa.Table.from_batches([b]) for b in gone)])
+    return both.filter(pc.invert(pc.is_in(both.column(num_columns), value_set=later)))

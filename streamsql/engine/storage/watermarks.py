@@ -1,0 +1,208 @@
+"""The watermark of a table or source: a running maximum, row by row.
+
+A row is judged by the watermark before it, so lateness does not depend on how rows were cut into
+batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.logical_time import NO_WATERMARK, US_PER_DAY
+
+Int64Array = npt.NDArray[np.int64]
+
+NULL_TIME = NO_WATERMARK
+"""Stands for a NULL event time: it moves no watermark."""
+
+DEFAULT_MAX_FUTURE_US = US_PER_DAY
+
+
+def to_us(times: pa.Array) -> Int64Array:
+    """DATE, TIMESTAMP or TIMESTAMPTZ as int64 µs since the epoch; NULL = NULL_TIME."""
+    if pa.types.is_date32(times.type):
+        days = np.asarray(times.cast(pa.int32()).fill_null(0), np.int64)
+        values = days * US_PER_DAY
+    else:
+        values = np.asarray(times.cast(pa.int64()).fill_null(0), np.int64)
+    if times.null_count:
+        values = np.where(np.asarray(pc.is_null(times)), NULL_TIME, values)
+    return values
+
+
+@dataclass(frozen=True)
+class WatermarkPolicy:
+    """The options of WITH: all µs; None = off. lateness_us: `allowed_lateness`."""
+
+    idle_timeout_us: int | None = None
+    max_future_us: int | None = DEFAULT_MAX_FUTURE_US
+    lateness_us: int = 0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """value: running maximum so far. last_us: clock when its last row came."""
+
+    value: int
+    last_us: int
+
+
+@dataclass(frozen=True)
+class WatermarkState:
+    """All that a tracker remembers; a value, so that a tick can be undone.
+
+    value: the source's watermark, never falls. idle_base: (watermark, clock) when everything fell
+    idle, from which the watermark moves on with the clock; None while rows come.
+    """
+
+    value: int = NO_WATERMARK
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    idle_base: tuple[int, int] | None = None
+    since_us: int = 0
+
+
+@dataclass(frozen=True)
+class Observed:
+    """before: int64[n], the watermark before each row. ahead: positions of rows too far ahead of
+    the clock, which did not move the watermark."""
+
+    before: Int64Array
+    ahead: Int64Array
+
+
+class WatermarkTracker:
+    """Keeps the watermark of one relation.
+
+    evaluate: user rows, clock → int64[n], µs: the watermark expression of each row. time_column:
+    position of the column that it speaks of.
+    """
+
+    def __init__(
+        self,
+        time_column: int,
+        evaluate: Callable[[pa.RecordBatch, int], Int64Array],
+        policy: WatermarkPolicy,
+    ) -> None:
+        self.time_column = time_column
+        self.policy = policy
+        self.state = WatermarkState()
+        self._evaluate = evaluate
+
+    @property
+    def value(self) -> int:
+        """The watermark, µs."""
+        return self.state.value
+
+    @property
+    def closing(self) -> int:
+        """The watermark that closes windows: `allowed_lateness` behind."""
+        return self._behind(self.state.value)
+
+    def _behind(self, value: int) -> int:
+        return value if value == NO_WATERMARK else value - self.policy.lateness_us
+
+    def observe(self, rows: pa.RecordBatch, now_us: int, partition: str = "") -> Observed:
+        """Take rows of one partition, in their order."""
+        state = self.state
+        values = self._evaluate(rows, now_us)
+        ahead = np.empty(0, np.int64)
+        if self.policy.max_future_us is not None:
+            far = to_us(rows.column(self.time_column)) > now_us + self.policy.max_future_us
+            if far.any():
+                ahead = np.flatnonzero(far)
+                values = np.where(far, NULL_TIME, values)
+        known = state.partitions.get(partition, Partition(NO_WATERMARK, now_us))
+        running = np.maximum.accumulate(np.concatenate([[known.value], values]))
+        others = self._others(partition, now_us)
+        source = np.maximum(np.minimum(running, others), state.value)
+        if not rows.num_rows:
+            return Observed(np.empty(0, np.int64), ahead)
+        after = int(source[-1])
+        self.state = replace(
+            state,
+            value=after,
+            partitions={**state.partitions, partition: Partition(int(running[-1]), now_us)},
+            idle_base=None,
+            since_us=now_us if after > state.value else state.since_us,
+        )
+        before = source[:-1]
+        if self.policy.lateness_us:
+            before = np.where(before == NO_WATERMARK, before, before - self.policy.lateness_us)
+        return Observed(before, ahead)
+
+    def _others(self, partition: str, now_us: int) -> int:
+        """The minimum over the other partitions that are not idle."""
+        timeout = self.policy.idle_timeout_us
+        values = [
+            p.value
+            for name, p in self.state.partitions.items()
+            if name != partition and (timeout is None or now_us - p.last_us < timeout)
+        ]
+        return min(values, default=2**63 - 1)
+
+    def clock(self, now_us: int) -> bool:
+        """Let the clock pass: idle partitions no longer hold back. True if the watermark rose."""
+        timeout = self.policy.idle_timeout_us
+        state = self.state
+        if timeout is None or not state.partitions or state.value == NO_WATERMARK:
+            return False
+        active = [p.value for p in state.partitions.values() if now_us - p.last_us < timeout]
+        if active:
+            value = max(state.value, min(active))
+            base = None
+        else:
+            last_us = max(p.last_us for p in state.partitions.values())
+            top = max(p.value for p in state.partitions.values())
+            base = state.idle_base or (max(state.value, top), last_us)
+            value = max(state.value, base[0] + now_us - base[1])
+        if value == state.value and base == state.idle_base:
+            return False
+        since = now_us if value > state.value else state.since_us
+        self.state = replace(state, value=value, idle_base=base, since_us=since)
+        return value > state.value
+
+    def next_due_us(self, now_us: int) -> int | None:
+        """When the clock alone moves the watermark next."""
+        timeout = self.policy.idle_timeout_us
+        state = self.state
+        if timeout is None or not state.partitions:
+            return None
+        due = [p.last_us + timeout for p in state.partitions.values()]
+        waiting = [d for d in due if d > now_us]
+        if waiting:
+            return min(waiting)
+        if state.idle_base is None:
+            return now_us
+        return now_us + max(min(timeout // 4, 1_000_000), 10_000)
+
+    def advance_to(self, value: int, now_us: int) -> None:
+        """ADVANCE WATERMARK: never falls."""
+        if value > self.state.value:
+            self.state = replace(self.state, value=value, since_us=now_us)
+
+    def save(self) -> dict[str, object]:
+        """JSON form, for `load`."""
+        s = self.state
+        return {
+            "value": s.value,
+            "partitions": {k: [p.value, p.last_us] for k, p in s.partitions.items()},
+            "idle_base": s.idle_base,
+            "since_us": s.since_us,
+        }
+
+    def load(self, saved: dict[str, object]) -> None:
+        """Inverse of `save`."""
+        base: list[int] | None = saved["idle_base"]  # type: ignore[assignment]
+        parts: dict[str, list[int]] = saved["partitions"]  # type: ignore[assignment]
+        self.state = WatermarkState(
+            value=int(saved["value"]),  # type: ignore[call-overload]
+            partitions={k: Partition(*v) for k, v in parts.items()},
+            idle_base=None if base is None else (base[0], base[1]),
+            since_us=int(saved["since_us"]),  # type: ignore[call-overload]
+        )
