@@ -83,7 +83,10 @@ def insert_overwrite(image: TableImage, rows: pa.RecordBatch, *, merge: bool) ->
 def insert_do_update(
     image: TableImage, rows: pa.RecordBatch, key: Key, update: DoUpdate
 ) -> Resolved:
-    """ON CONFLICT (key) DO UPDATE. Raises: CardinalityViolation (21000), UniqueViolation (23505)."""
+    """ON CONFLICT (key) DO UPDATE.
+
+    Raises: CardinalityViolation (21000), UniqueViolation (23505).
+    """
     if not first_of_key(rows, key.columns).all():
         raise CardinalityViolation(
             "ON CONFLICT DO UPDATE command cannot affect row a second time",

@@ -1,4 +1,4 @@
-"""Writes that are decided but not yet part of the table: a statement's, or a transaction's so far."""
+"""Writes decided but not yet part of the table: a statement's, or a transaction's so far."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ _provisional = itertools.count(1)
 
 @dataclass(frozen=True)
 class PendingWrites:
-    """retracted: present rows of the table to take out, in the store's schema. inserted: new rows in
-    the store's schema, in order of arrival; their row ids are negative until the commit gives real
-    ones. A value: savepoints keep the old one."""
+    """What to take out of a table and what to put in; a value: savepoints keep the old one.
+
+    retracted: present rows of the table, in the store's schema. inserted: new rows in the store's
+    schema, in order of arrival; their row ids are negative until the commit gives real ones.
+    """
 
     table: TableState
     retracted: pa.RecordBatch
