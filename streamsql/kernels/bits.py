@@ -1,7 +1,7 @@
 """Words and bits for kernels: loads and stores at addresses, 128-bit products, prefetch.
 
-Everything here is inlined into the kernels; nothing is checked. Addresses are int64, byte addressed,
-need no alignment.
+Everything here is inlined into the kernels; nothing is checked. Addresses are int64, byte
+addressed, need no alignment.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from streamsql.kernels.jit import device
+from streamsql.kernels.jit import Int, device
 
 # numba calls these with a typing context and types; they return (signature, code generator).
 # mypy: disable-error-code="no-untyped-def"
@@ -64,6 +64,7 @@ def _storer(llvm_type: ir.Type, argument: Any) -> Any:
 
 
 store_i64 = _storer(_I64, types.int64)
+store_u64 = _storer(_I64, types.uint64)
 store_i32 = _storer(_I32, types.int64)
 store_i16 = _storer(_I16, types.int64)
 store_u8 = _storer(_I8, types.uint64)
@@ -129,7 +130,7 @@ def prefetch(typingctx, address):  # type: ignore[no-untyped-def]
 
 
 @device
-def bit(address: int, i: int) -> bool:
+def bit(address: Int, i: Int) -> bool:
     """Bit i of the little-endian bitmap at `address`; True when there is no bitmap (0)."""
     if address == 0:
         return True
@@ -137,14 +138,14 @@ def bit(address: int, i: int) -> bool:
 
 
 @device
-def set_bit(address: int, i: int) -> None:
+def set_bit(address: Int, i: Int) -> None:
     """Set bit i of the bitmap at `address`."""
     at = address + (i >> 3)
     store_u8(at, load_u8(at) | (np.uint64(1) << np.uint64(i & 7)))
 
 
 @device
-def load_integer(address: int, width: int, i: int) -> int:
+def load_integer(address: Int, width: Int, i: Int) -> Int:
     """Value i of an array of signed integers of `width` bytes (0 = bits, 8, 4, 2, 1)."""
     if width == 8:
         return load_i64(address + 8 * i)

@@ -37,7 +37,8 @@ class HashIndex:
         self._address = pa.py_buffer(self._table).address
         self._tags = np.empty(max(places // 2, 8), np.uint32)
         self._free = np.empty(8, np.int64)
-        # slots given out, free slots, entries, most entries, new rows: what `upsert` reads and writes
+        # slots given out, free slots, entries, most entries, new rows: what `upsert` reads and
+        # writes
         self._numbers = np.array([0, 0, 0, _limit(places), 0], np.int64)
 
     @property

@@ -1,7 +1,7 @@
 """The open-addressing table under every index: loops over one flat uint64 array.
 
-Entry p is two words: table[2p] = the key's second lane, table[2p+1] = tag << 32 | (value + 1), where
-tag is the upper half of the first lane and value a number below 2^32 - 1 (a slot or a row). A
+Entry p is two words: table[2p] = the key's second lane, table[2p+1] = tag << 32 | (value + 1),
+where tag is the upper half of the first lane and value a number below 2^32 - 1 (a slot or a row). A
 second word of 0 is an empty entry. An entry's home is `tag & mask`, probing is linear. So a
 key is told by 96 bits of its lanes (an 8-byte key exactly, for it *is* the second lane), an
 entry is a quarter of a cache line, and rehashing needs nothing but the table.
@@ -9,15 +9,13 @@ entry is a quarter of a cache line, and rehashing needs nothing but the table.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streamsql.kernels.bits import prefetch
-from streamsql.kernels.jit import device, kernel
+from streamsql.kernels.jit import Array, Int, device, kernel
 
-Words = Any  # uint64[...]
-Numbers = Any  # int64[...]
+Words = Array  # uint64[...]
+Numbers = Array  # int64[...]
 
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
@@ -26,19 +24,19 @@ AHEAD = 16  # rows between the prefetch of an entry and its use
 
 
 @device
-def home(h0: int, mask: int) -> int:
+def home(h0: Int, mask: Int) -> Int:
     """Where the search for a key with this first lane starts."""
     return np.int64(h0 >> HALF) & mask
 
 
 @device
-def value_of(second: int) -> int:
+def value_of(second: Int) -> Int:
     """The number kept in an entry's second word."""
     return np.int64(second & LOW) - 1
 
 
 @device
-def seek(table: Words, mask: int, h0: int, h1: int) -> int:
+def seek(table: Words, mask: Int, h0: Int, h1: Int) -> Int:
     """Position of the key's entry, or ~position of the empty entry where it belongs."""
     tag = h0 >> HALF
     p = np.int64(tag) & mask
@@ -52,14 +50,14 @@ def seek(table: Words, mask: int, h0: int, h1: int) -> int:
 
 
 @device
-def put(table: Words, p: int, h0: int, h1: int, value: int) -> None:
+def put(table: Words, p: Int, h0: Int, h1: Int, value: Int) -> None:
     """Write an entry."""
     table[2 * p] = h1
     table[2 * p + 1] = (h0 >> HALF << HALF) | np.uint64(value + 1)
 
 
 @device
-def drop(table: Words, mask: int, p: int) -> None:
+def drop(table: Words, mask: Int, p: Int) -> None:
     """Empty entry p and move its followers up, so that no search meets a gap."""
     hole = p
     q = (p + 1) & mask
@@ -93,7 +91,7 @@ def rehash(old: Words, new: Words) -> None:
 
 
 @kernel
-def find(table: Words, address: int, h0: Words, h1: Words, out: Numbers) -> None:
+def find(table: Words, address: Int, h0: Words, h1: Words, out: Numbers) -> None:
     """out[i] = the number of key i, -1 where the table has none. address: of table[0]."""
     mask = table.size // 2 - 1
     n = h0.size
@@ -106,13 +104,13 @@ def find(table: Words, address: int, h0: Words, h1: Words, out: Numbers) -> None
 
 @kernel
 def upsert(
-    table: Words, address: int, tags: Any, free: Numbers, numbers: Numbers,
-    h0: Words, h1: Words, start: int, out: Numbers, new_rows: Numbers,
-) -> int:  # fmt: skip
+    table: Words, address: Int, tags: Array, free: Numbers, numbers: Numbers,
+    h0: Words, h1: Words, start: Int, out: Numbers, new_rows: Numbers,
+) -> Int:  # fmt: skip
     """Number the keys from `start` on: known keys get theirs, new ones the next free slot.
 
-    numbers: [slots ever given out, free slots, entries in the table, entries it may hold, new rows so far];
-    tags: uint32, first-lane tag by slot; free: stack of slots to use again;
+    numbers: [slots ever given out, free slots, entries in the table, entries it may hold, new rows
+    so far]; tags: uint32, first-lane tag by slot; free: stack of slots to use again;
     new_rows: positions of the keys that were new, in order.
     Returns where it stopped: n, or the first key for which there is no room in table or tags.
     """
@@ -147,7 +145,7 @@ def upsert(
 
 
 @kernel
-def remove(table: Words, tags: Any, slots: Numbers) -> int:
+def remove(table: Words, tags: Array, slots: Numbers) -> Int:
     """Take the entries of these slots out. Returns how many were there."""
     mask = table.size // 2 - 1
     removed = 0
@@ -167,7 +165,7 @@ def remove(table: Words, tags: Any, slots: Numbers) -> int:
 
 
 @kernel
-def entries(table: Words, tags: Any, lanes: Words, slots: Numbers) -> int:
+def entries(table: Words, tags: Array, lanes: Words, slots: Numbers) -> Int:
     """Write out every entry: tag, second lane, slot. Returns how many."""
     n = 0
     for p in range(table.size // 2):
@@ -181,7 +179,7 @@ def entries(table: Words, tags: Any, lanes: Words, slots: Numbers) -> int:
 
 
 @kernel
-def restore(table: Words, by_slot: Any, tags: Any, lanes: Words, slots: Numbers) -> None:
+def restore(table: Words, by_slot: Array, tags: Array, lanes: Words, slots: Numbers) -> None:
     """Inverse of `entries`, into an empty table; by_slot: uint32, tags by slot."""
     mask = table.size // 2 - 1
     for i in range(slots.size):

@@ -1,13 +1,11 @@
 """The loops of `hashing`: each folds one column into two 64-bit lanes per row, in place.
 
-Common arguments: `valid` is the address of the validity bitmap (0 = no NULLs) whose bit for row i is
-`valid_offset + i`; `first` = the lanes hold nothing yet (start from the key); `k0`, `k1`: the
+Common arguments: `valid` is the address of the validity bitmap (0 = no NULLs) whose bit for row i
+is `valid_offset + i`; `first` = the lanes hold nothing yet (start from the key); `k0`, `k1`: the
 hash key; `r0`, `r1`: uint64[n], the lanes.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -24,9 +22,9 @@ from streamsql.kernels.bits import (
     load_u64,
     mum,
 )
-from streamsql.kernels.jit import device, kernel
+from streamsql.kernels.jit import Array, Int, device, kernel
 
-Lanes = Any  # uint64[n]
+Lanes = Array  # uint64[n]
 
 # Odd constants without structure (digits of the golden ratio, pi, e and sqrt 2).
 C0 = np.uint64(0x9E3779B97F4A7C15)
@@ -46,12 +44,12 @@ FLOAT_EXACT = 2  # representation: -0.0 and 0.0 differ, NaNs are one value
 
 
 @device
-def word(address: int, width: int, mode: int, i: int) -> int:
+def word(address: Int, width: Int, mode: Int, i: Int) -> Int:
     """Value i as one 64-bit word that is equal exactly when the values are."""
     if mode == INTEGER:
         return np.uint64(load_integer(address, width, i))
     value = load_f64(address + 8 * i) if width == 8 else load_f32(address + 4 * i)
-    if value != value:
+    if value != value:  # noqa: PLR0124  (NaN)
         return NAN_WORD
     if mode == FLOAT and value == 0.0:
         return np.uint64(0)
@@ -59,32 +57,39 @@ def word(address: int, width: int, mode: int, i: int) -> int:
 
 
 @device
-def absorb0(lane: int, value: int) -> int:
+def absorb0(lane: Int, value: Int) -> Int:
     """Fold a word into the first lane."""
     return mum(lane ^ value, C0)
 
 
 @device
-def absorb1(lane: int, value: int) -> int:
+def absorb1(lane: Int, value: Int) -> Int:
     """Fold a word into the second lane; independent of the first."""
     return mum(lane ^ value, C1)
 
 
 @device
-def absorb_null0(lane: int) -> int:
+def absorb_null0(lane: Int) -> Int:
     """Fold NULL into the first lane: unlike every word."""
     return mum(lane ^ NULL_WORD, C2)
 
 
 @device
-def absorb_null1(lane: int) -> int:
+def absorb_null1(lane: Int) -> Int:
     """Fold NULL into the second lane."""
     return mum(lane ^ NULL_WORD, C3)
 
 
 @kernel
 def exact_words(
-    address: int, width: int, mode: int, valid: int, valid_offset: int, k0: int, h0: Lanes, h1: Lanes
+    address: Int,
+    width: Int,
+    mode: Int,
+    valid: Int,
+    valid_offset: Int,
+    k0: Int,
+    h0: Lanes,
+    h1: Lanes,
 ) -> None:
     """One column of at most 8 bytes: h1 is the value itself, h0 its hash.
 
@@ -103,8 +108,8 @@ def exact_words(
 
 @kernel
 def fold_words(
-    address: int, width: int, mode: int, valid: int, valid_offset: int,
-    first: bool, k0: int, k1: int, r0: Lanes, r1: Lanes,
+    address: Int, width: Int, mode: Int, valid: Int, valid_offset: Int,
+    first: bool, k0: Int, k1: Int, r0: Lanes, r1: Lanes,
 ) -> None:  # fmt: skip
     """A column of at most 8 bytes a value."""
     for i in range(r0.size):
@@ -121,8 +126,8 @@ def fold_words(
 
 @kernel
 def fold_pairs(
-    address: int, interval: bool, valid: int, valid_offset: int,
-    first: bool, k0: int, k1: int, r0: Lanes, r1: Lanes,
+    address: Int, interval: bool, valid: Int, valid_offset: Int,
+    first: bool, k0: Int, k1: Int, r0: Lanes, r1: Lanes,
 ) -> None:  # fmt: skip
     """A column of 16-byte values: decimal128, or intervals (months, days, ns) as PostgreSQL
     compares them: a month is 30 days, a day is 24 hours."""
@@ -146,7 +151,7 @@ def fold_pairs(
 
 
 @device
-def hash_bytes(at: int, size: int, a: int, b: int) -> tuple[int, int]:
+def hash_bytes(at: Int, size: Int, a: Int, b: Int) -> tuple[Int, Int]:
     """Fold `size` bytes into the lanes (a, b). Never reads outside the bytes."""
     length = np.uint64(size)
     if size > 16:
@@ -172,8 +177,8 @@ def hash_bytes(at: int, size: int, a: int, b: int) -> tuple[int, int]:
 
 @kernel
 def fold_bytes(
-    offsets: int, offset_width: int, data: int, valid: int, valid_offset: int,
-    first: bool, k0: int, k1: int, r0: Lanes, r1: Lanes,
+    offsets: Int, offset_width: Int, data: Int, valid: Int, valid_offset: Int,
+    first: bool, k0: Int, k1: Int, r0: Lanes, r1: Lanes,
 ) -> None:  # fmt: skip
     """A column of byte strings; offsets of 4 or 8 bytes, already moved to the first row's."""
     start = load_integer(offsets, offset_width, 0)
@@ -191,8 +196,8 @@ def fold_bytes(
 
 @kernel
 def fold_lanes(
-    c0: Lanes, c1: Lanes, valid: int, valid_offset: int,
-    first: bool, k0: int, k1: int, r0: Lanes, r1: Lanes,
+    c0: Lanes, c1: Lanes, valid: Int, valid_offset: Int,
+    first: bool, k0: Int, k1: Int, r0: Lanes, r1: Lanes,
 ) -> None:  # fmt: skip
     """A column whose values are lanes already (a struct's fields)."""
     for i in range(r0.size):
@@ -208,8 +213,8 @@ def fold_lanes(
 
 @kernel
 def fold_lists(
-    offsets: int, c0: Lanes, c1: Lanes, valid: int, valid_offset: int,
-    first: bool, k0: int, k1: int, r0: Lanes, r1: Lanes,
+    offsets: Int, c0: Lanes, c1: Lanes, valid: Int, valid_offset: Int,
+    first: bool, k0: Int, k1: Int, r0: Lanes, r1: Lanes,
 ) -> None:  # fmt: skip
     """A column of lists (int32 offsets); c0, c1: lanes of the children from the first offset on."""
     base = load_i32(offsets)
@@ -232,7 +237,7 @@ def fold_lists(
 
 
 @kernel
-def mark_nulls(valid: int, valid_offset: int, out: Any) -> None:
+def mark_nulls(valid: Int, valid_offset: Int, out: Array) -> None:
     """out[i] |= row i is NULL."""
     for i in range(out.size):
         if not bit(valid, valid_offset + i):

@@ -1,9 +1,10 @@
 """How every kernel is compiled: without the GIL, once, and cached on disk.
 
 Rules for kernel authors:
-- Arrow memory is passed as an *address* (int), our own numpy arrays as arrays. An address is cheap to pass
-  and gives one machine signature, where Arrow buffers seen as numpy arrays would be read-only
-  arrays and compile everything a second time. The caller keeps the owner alive during the call.
+- Arrow memory is passed as an *address* (int), our own numpy arrays as arrays. An address is cheap
+  to pass and gives one machine signature, where Arrow buffers seen as numpy arrays would be
+  read-only arrays and compile everything a second time. The caller keeps the owner alive during
+  the call.
 - int64 and uint64 never meet in one arithmetic expression: numba would make that a float64.
 - A `device` function is inlined into the kernels that call it and has no cache of its own. numba
   does not see a change of a device function in *another* file: `make clean-kernels`, or
@@ -17,9 +18,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-F = TypeVar("F", bound=Callable[..., Any])
+# What kernel signatures say; the type checker takes them as they are, numba compiles what comes.
+Int = Any  # an int64
+Word = Any  # a uint64
+Array = Any  # a numpy array; the docstring says of what
 
 _CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 
@@ -76,17 +80,15 @@ def _configure() -> bool:
 _CACHE = _configure()
 
 
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Any:
     """A compiled, cached entry point: `@njit(nogil=True, cache=True)`."""
     from numba import njit
 
-    compiled: F = njit(nogil=True, cache=_CACHE)(function)
-    return compiled
+    return njit(nogil=True, cache=_CACHE)(function)
 
 
-def device(function: F) -> F:
+def device(function: Callable[..., Any]) -> Any:
     """A helper that only kernels call; compiled into each of them."""
     from numba import njit
 
-    compiled: F = njit(nogil=True)(function)
-    return compiled
+    return njit(nogil=True)(function)
