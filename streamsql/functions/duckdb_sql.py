@@ -1,0 +1,217 @@
+"""Bound expressions as DuckDB SQL, and the settings every DuckDB connection of ours gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamsql.core.errors import InvariantViolation
+from streamsql.core.types import SqlType
+from streamsql.functions import registry
+from streamsql.functions.cast_table import cast_sql_of
+from streamsql.functions.definitions import FunctionDef
+from streamsql.functions.expressions import (
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Expr,
+    Frame,
+    FrameBound,
+    Literal,
+    OuterRef,
+    Parameter,
+    SortKey,
+    Subquery,
+    WindowCall,
+)
+from streamsql.functions.literals import literal_sql
+from streamsql.functions.resolve import can_fail
+
+ColumnSql = Callable[[Any], str]
+SubquerySql = Callable[[Subquery], str]
+
+
+class _Writer:
+    """Writes one expression; see `expression_sql`."""
+
+    def __init__(self, column: ColumnSql, subquery: SubquerySql | None, timezone: str) -> None:
+        self.column = column
+        self.subquery = subquery
+        self.timezone = timezone
+
+    def write(self, expr: Expr) -> str:
+        """SQL of exactly `expr.type.duckdb`."""
+        if isinstance(expr, ColumnRef | OuterRef):
+            return self.column(expr)
+        if isinstance(expr, Literal):
+            return literal_sql(expr)
+        if isinstance(expr, Call):
+            return self.call(expr)
+        if isinstance(expr, Cast):
+            return self.cast(expr)
+        if isinstance(expr, Case):
+            return self.case(expr)
+        if isinstance(expr, Subquery):
+            if self.subquery is None:
+                raise InvariantViolation("a subquery reached an evaluator")
+            return self.subquery(expr)
+        if isinstance(expr, Parameter):
+            raise InvariantViolation(f"parameter ${expr.index} was not replaced")
+        raise InvariantViolation(f"no SQL for {type(expr).__name__}")
+
+    def call(self, call: Call) -> str:
+        """A function call; `and`, `or` keep later arguments that can fail behind the earlier ones."""
+        args = [self.write(a) for a in call.args]
+        if call.function.startswith("duckdb:"):
+            name = call.function.removeprefix("duckdb:")
+            return f'CAST("{name}"({", ".join(args)}) AS {call.type.duckdb})'
+        if call.function in ("and", "or") and any(can_fail(a) for a in call.args[1:]):
+            return _guarded(call.function, args)
+        types = tuple(a.type for a in call.args)
+        definition = registry.definition_of(call.function, types)
+        return call_sql(definition, args, types, call.type)
+
+    def cast(self, cast: Cast) -> str:
+        """CAST, or TRY around it."""
+        sql = cast_sql_of(self.write(cast.arg), cast.arg.type, cast.type, self.timezone)
+        return f"TRY({sql})" if cast.try_ else sql
+
+    def case(self, case: Case) -> str:
+        """Searched CASE; DuckDB evaluates a branch only for its rows."""
+        whens = " ".join(f"WHEN {self.write(c)} THEN {self.write(r)}" for c, r in case.whens)
+        last = f" ELSE {self.write(case.otherwise)}" if case.otherwise is not None else ""
+        return f"CAST(CASE {whens}{last} END AS {case.type.duckdb})"
+
+
+def _guarded(function: str, args: Sequence[str]) -> str:
+    """AND/OR in which an argument is evaluated only where those before it do not decide."""
+    sql = args[-1]
+    for arg in reversed(args[:-1]):
+        if function == "and":
+            sql = f"CASE WHEN NOT {arg} THEN false ELSE ({arg} AND {sql}) END"
+        else:
+            sql = f"CASE WHEN {arg} THEN true ELSE ({arg} OR {sql}) END"
+    return sql
+
+
+def call_sql(
+    definition: FunctionDef, args: Sequence[str], types: tuple[SqlType, ...], result: SqlType
+) -> str:
+    """SQL of one overload over the SQL of its arguments."""
+    template = definition.sql
+    if isinstance(template, str):
+        sql = template.format(*args)
+    elif template is not None:
+        sql = template(args, types, result)
+    else:
+        raise InvariantViolation(f"function {definition.name} has no SQL")
+    return sql if definition.exact else f"CAST({sql} AS {result.duckdb})"
+
+
+def expression_sql(
+    expr: Expr,
+    column: ColumnSql,
+    subquery: SubquerySql | None = None,
+    *,
+    timezone: str = "UTC",
+) -> str:
+    """DuckDB SQL of the expression, of exactly the DuckDB type `expr.type.duckdb`.
+
+    column: SQL of a ColumnRef or OuterRef. subquery: SQL of a Subquery node.
+    Rows that cannot be computed raise; `duckdb_errors.translate` makes the error ours again.
+    """
+    return _Writer(column, subquery, timezone).write(expr)
+
+
+def sort_key_sql(key: SortKey, column: ColumnSql) -> str:
+    """One ORDER BY item with everything explicit."""
+    direction = "DESC" if key.descending else "ASC"
+    nulls = "FIRST" if key.nulls_first else "LAST"
+    return f"{expression_sql(key.expr, column)} {direction} NULLS {nulls}"
+
+
+def _order_sql(keys: Sequence[SortKey], column: ColumnSql) -> str:
+    return "ORDER BY " + ", ".join(sort_key_sql(k, column) for k in keys) if keys else ""
+
+
+def aggregate_sql(call: AggregateCall, column: ColumnSql) -> str:
+    """DuckDB SQL of an aggregate call, of exactly `call.type.duckdb`."""
+    args = [expression_sql(a, column) for a in call.args]
+    sql = _aggregate_call(call, args, column)
+    if call.filter is not None:
+        sql += f" FILTER (WHERE {expression_sql(call.filter, column)})"
+    return f"CAST({sql} AS {call.type.duckdb})"
+
+
+def _aggregate_call(call: AggregateCall | WindowCall, args: list[str], column: ColumnSql) -> str:
+    order_by = call.order_by if isinstance(call, AggregateCall) else ()
+    distinct = "DISTINCT " if call.distinct else ""
+    order = _order_sql(order_by, column)
+    if call.function.startswith("duckdb:"):
+        name = call.function.removeprefix("duckdb:")
+        return f'"{name}"({distinct}{", ".join(args)}{" " + order if order else ""})'
+    types = tuple(a.type for a in call.args)
+    definition = registry.aggregate_of(call.function, types)
+    assert isinstance(definition.sql, str)
+    return definition.sql.format(
+        *args, distinct=distinct, order_by=" " + order if order else "", order=order
+    )
+
+
+_BOUNDS = {
+    "unbounded_preceding": "UNBOUNDED PRECEDING",
+    "unbounded_following": "UNBOUNDED FOLLOWING",
+    "current_row": "CURRENT ROW",
+}
+_EXCLUDE = {"current_row": "CURRENT ROW", "group": "GROUP", "ties": "TIES"}
+
+
+def _bound_sql(bound: FrameBound, column: ColumnSql) -> str:
+    if bound.kind in _BOUNDS:
+        return _BOUNDS[bound.kind]
+    assert bound.offset is not None
+    return f"{expression_sql(bound.offset, column)} {bound.kind.upper()}"
+
+
+def _frame_sql(frame: Frame, column: ColumnSql) -> str:
+    sql = (
+        f"{frame.mode.upper()} BETWEEN {_bound_sql(frame.start, column)}"
+        f" AND {_bound_sql(frame.end, column)}"
+    )
+    if frame.exclude in _EXCLUDE:
+        sql += f" EXCLUDE {_EXCLUDE[frame.exclude]}"
+    return sql
+
+
+def window_sql(call: WindowCall, column: ColumnSql) -> str:
+    """DuckDB SQL of an OVER call, of exactly `call.type.duckdb`."""
+    args = [expression_sql(a, column) for a in call.args]
+    nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+    definition = registry.window_of(call.function, tuple(a.type for a in call.args))
+    if definition is not None:
+        sql = definition.sql.format(*args, nulls=nulls)
+    else:
+        sql = _aggregate_call(call, args, column)
+        if call.filter is not None:
+            sql += f" FILTER (WHERE {expression_sql(call.filter, column)})"
+    parts = []
+    if call.partition_by:
+        keys = ", ".join(expression_sql(e, column) for e in call.partition_by)
+        parts.append(f"PARTITION BY {keys}")
+    if call.order_by:
+        parts.append(_order_sql(call.order_by, column))
+    if call.frame is not None:
+        parts.append(_frame_sql(call.frame, column))
+    return f"CAST({sql} OVER ({' '.join(parts)}) AS {call.type.duckdb})"
+
+
+def configure(con: Any, threads: int | None = None) -> None:
+    """Settings, macros and UDFs of a new DuckDB database: UTC, no access to the outside, locked.
+
+    con: a duckdb.DuckDBPyConnection; its cursors share all of it.
+    """
+    from streamsql.functions.duckdb_setup import setup
+
+    setup(con, threads)

@@ -1,0 +1,31 @@
+"""Window-only functions: ranks, neighbours, ends of the frame."""
+
+from __future__ import annotations
+
+from streamsql.core.types import BIGINT, DOUBLE, INTEGER
+from streamsql.functions.definitions import Poly, WindowDef
+
+WINDOWS: tuple[WindowDef, ...] = (
+    WindowDef(name="row_number", args=(), result=BIGINT, sql="row_number()"),
+    WindowDef(name="rank", args=(), result=BIGINT, sql="rank()"),
+    WindowDef(name="dense_rank", args=(), result=BIGINT, sql="dense_rank()"),
+    WindowDef(name="percent_rank", args=(), result=DOUBLE, sql="percent_rank()"),
+    WindowDef(name="cume_dist", args=(), result=DOUBLE, sql="cume_dist()"),
+    WindowDef(name="ntile", args=(INTEGER,), result=INTEGER, sql="ntile({0})"),
+    WindowDef(name="lag", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT, sql="lag({0})"),
+    WindowDef(name="lag", args=(Poly.ANYELEMENT, INTEGER), result=Poly.ANYELEMENT,
+              sql="lag({0}, {1})"),
+    WindowDef(name="lag", args=(Poly.ANYCOMPATIBLE, INTEGER, Poly.ANYCOMPATIBLE),
+              result=Poly.ANYCOMPATIBLE, sql="lag({0}, {1}, {2})"),
+    WindowDef(name="lead", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT, sql="lead({0})"),
+    WindowDef(name="lead", args=(Poly.ANYELEMENT, INTEGER), result=Poly.ANYELEMENT,
+              sql="lead({0}, {1})"),
+    WindowDef(name="lead", args=(Poly.ANYCOMPATIBLE, INTEGER, Poly.ANYCOMPATIBLE),
+              result=Poly.ANYCOMPATIBLE, sql="lead({0}, {1}, {2})"),
+    WindowDef(name="first_value", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT,
+              sql="first_value({0}{nulls})", framed=True),
+    WindowDef(name="last_value", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT,
+              sql="last_value({0}{nulls})", framed=True),
+    WindowDef(name="nth_value", args=(Poly.ANYELEMENT, INTEGER), result=Poly.ANYELEMENT,
+              sql="nth_value({0}, {1}{nulls})", framed=True),
+)  # fmt: skip
