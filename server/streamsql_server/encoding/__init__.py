@@ -1,0 +1,1 @@
+"""Arrow columns to the bytes PostgreSQL sends, and parameters back; one file per wire type."""

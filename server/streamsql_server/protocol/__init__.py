@@ -1,0 +1,1 @@
+"""The Postgres wire protocol as plain data: bytes in, events out; no sockets, no sessions."""
