@@ -7,7 +7,7 @@ All methods are called under the database's state lock, or by the engine thread 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Column, Schema
-from streamsql.core.types import BIGINT
+from streamsql.core.types import BIGINT, DATETIME_KINDS, INTEGER_KINDS, TEXT_KINDS, Kind
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import Change, ChangeLog
 from streamsql.engine.storage.watermarks import WatermarkState, WatermarkTracker
@@ -28,6 +28,9 @@ BoolArray = npt.NDArray[np.bool_]
 
 ROW_ID = "\x00row_id"
 ROW_WATERMARK = "\x00row_watermark"
+
+
+_EXACT = INTEGER_KINDS | TEXT_KINDS | DATETIME_KINDS | {Kind.BOOLEAN, Kind.UUID, Kind.NUMERIC}
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class TableState:
         self.store = Arrangement(self.schema, self.identity)
         self.next_row_id = 1
         self.log = ChangeLog(version)
+        # the identity index tells rows apart by representation; where SQL's equality is the same,
+        # it serves look-ups by key as well, and no second index is built
+        self._exact_identity = all(self.schema[i].type.kind in _EXACT for i in self.identity)
         self._keys: dict[tuple[int, ...], int] = {}
         self._empty = pa.RecordBatch.from_arrays(
             [pa.array([], f.type) for f in self.schema.arrow], schema=self.schema.arrow
@@ -73,18 +79,44 @@ class TableState:
 
     @property
     def watermark(self) -> int:
-        """The closing watermark, µs."""
-        return NO_WATERMARK if self.tracker is None else self.tracker.closing
+        """The watermark, µs."""
+        return NO_WATERMARK if self.tracker is None else self.tracker.value
 
     # reading ------------------------------------------------------------------------------------
     def snapshot(self) -> pa.Table:
         """All live rows in the store's schema; immutable."""
         return self.store.snapshot()
 
+    def read(self, version: int) -> Callable[[], pa.Table]:
+        """The stored rows at a version that is still retained; see `ReadView`."""
+        rows = self.store.snapshot()
+        changes = self.log.since(version)
+        return lambda: rewind_rows(rows, changes, self.num_columns)
+
+    def arrivals(self) -> Delta:
+        """All rows as a delta in the user's schema, in order of arrival, each with the watermark
+        it arrived under: what a view made now is filled from."""
+        rows = self.store.snapshot().combine_chunks()
+        ids = row_ids(rows, self.num_columns)
+        if ids.size and bool((ids[1:] < ids[:-1]).any()):
+            rows = rows.take(pa.array(np.argsort(ids, kind="stable"))).combine_chunks()
+        batches = rows.to_batches()
+        if not batches:
+            return Delta.empty(self.relation.columns)
+        watermark = None
+        if self.tracker is not None:
+            watermark = np.asarray(batches[0].column(self.num_columns + 1), np.int64)
+        visible = batches[0].select(list(range(self.num_columns)))
+        return Delta(visible, None, watermark)
+
     def probe(
         self, columns: tuple[int, ...], batch: pa.RecordBatch, batch_columns: Sequence[int]
     ) -> tuple[Int64Array, pa.RecordBatch]:
         """Live rows whose `columns` equal the batch's: (position in batch int64[m], rows [m])."""
+        if columns == self.identity and self._exact_identity:
+            rows = self.store.find(batch, batch_columns)
+            probe = np.flatnonzero(rows >= 0)
+            return probe, self.store.take(rows[probe])
         if columns not in self._keys:
             self._keys[columns] = self.store.add_key(columns)
         probe, rows = self.store.probe(self._keys[columns], batch, list(batch_columns))
@@ -120,7 +152,7 @@ class TableState:
         ahead = np.empty(0, np.int64)
         row_watermark: Int64Array | None = None
         if self.tracker is not None:
-            at_start = self.tracker.closing
+            at_start = self.tracker.value
             observed = self.tracker.observe(inserted, now_us, partition)
             ahead = observed.ahead
             hidden.append(pa.array(observed.before))
@@ -142,24 +174,17 @@ class TableState:
         )
 
     def apply(self, change: TableChange, version: int, pinned: int | None) -> None:
-        """Make the change. Retractions go first: an update keeps its identity."""
-        self._apply(change.retracted, change.inserted)
+        """Make the change (the arrangement takes retractions before insertions)."""
+        self.store.apply(change.stored)
         self.log.append(version, change.stored, pinned)
 
     def undo(self, change: TableChange) -> None:
         """Take back the newest change (its tick could not be made durable)."""
-        self._apply(change.inserted, change.retracted)
+        self.store.apply(change.stored.negate())
         self.log.drop_last()
         self.next_row_id, state = change.before
         if self.tracker is not None and state is not None:
             self.tracker.state = state
-
-    def _apply(self, gone: pa.RecordBatch, come: pa.RecordBatch) -> None:
-        if gone.num_rows:
-            weights = np.full(gone.num_rows, -1, np.int64)
-            self.store.apply(Delta(gone, weights, consolidated=True))
-        if come.num_rows:
-            self.store.apply(Delta(come, consolidated=True))
 
     def no_rows(self) -> pa.RecordBatch:
         """An empty batch in the store's schema."""

@@ -38,7 +38,8 @@ def to_us(times: pa.Array) -> Int64Array:
 
 @dataclass(frozen=True)
 class WatermarkPolicy:
-    """The options of WITH: all µs; None = off. lateness_us: `allowed_lateness`."""
+    """The options of WITH: all µs; None = off. lateness_us: `allowed_lateness`, which the
+    operators add to the ends of windows."""
 
     idle_timeout_us: int | None = None
     max_future_us: int | None = DEFAULT_MAX_FUTURE_US
@@ -99,14 +100,6 @@ class WatermarkTracker:
         """The watermark, µs."""
         return self.state.value
 
-    @property
-    def closing(self) -> int:
-        """The watermark that closes windows: `allowed_lateness` behind."""
-        return self._behind(self.state.value)
-
-    def _behind(self, value: int) -> int:
-        return value if value == NO_WATERMARK else value - self.policy.lateness_us
-
     def observe(self, rows: pa.RecordBatch, now_us: int, partition: str = "") -> Observed:
         """Take rows of one partition, in their order."""
         state = self.state
@@ -131,10 +124,7 @@ class WatermarkTracker:
             idle_base=None,
             since_us=now_us if after > state.value else state.since_us,
         )
-        before = source[:-1]
-        if self.policy.lateness_us:
-            before = np.where(before == NO_WATERMARK, before, before - self.policy.lateness_us)
-        return Observed(before, ahead)
+        return Observed(source[:-1], ahead)
 
     def _others(self, partition: str, now_us: int) -> int:
         """The minimum over the other partitions that are not idle."""

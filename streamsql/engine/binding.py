@@ -1,0 +1,101 @@
+"""From the catalog to the binder: what a name means in a statement, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from streamsql.core.schema import Schema
+from streamsql.core.types import SqlType
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.names import parts_of
+from streamsql.engine.relations import DefinitionContext, Relation
+from streamsql.functions.expressions import Expr
+from streamsql.plan.binder.context import NOW_FREE, BindContext, RelationInfo
+
+
+@dataclass(frozen=True)
+class BindScope:
+    """What binding depends on besides the statement; `cache_key` says it for a cache.
+
+    inline: materialized views that are not built yet (made in this transaction): read as views.
+    extra: names that hide the catalog's, for the target of UPDATE and DELETE.
+    """
+
+    catalog: Catalog
+    definition: DefinitionContext
+    inline: frozenset[int] = frozenset()
+    extra: Mapping[tuple[str, ...], RelationInfo] = field(default_factory=dict)
+
+    @property
+    def cache_key(self) -> tuple[Any, ...]:
+        return (self.catalog.version, self.definition, self.inline)
+
+    def relation(self, parts: Sequence[str]) -> Relation | None:
+        """The relation that a name means, or None."""
+        return self.catalog.resolve(tuple(parts), self.definition.search_path)
+
+    def resolve(self, parts: tuple[str, ...]) -> RelationInfo | None:
+        """What the binder asks."""
+        found = self.extra.get(parts)
+        if found is not None:
+            return found
+        relation = self.relation(parts)
+        return None if relation is None else relation_info(relation, self.inline)
+
+    def context(
+        self,
+        *,
+        parameter_types: list[SqlType | None] | None = None,
+        volatile_allowed: bool = True,
+        now: str = NOW_FREE,
+        text: str | None = None,
+    ) -> BindContext:
+        """The binder's context. parameter_types None = no parameters allowed."""
+        return BindContext(
+            resolve=self.resolve,
+            search_path=self.definition.search_path,
+            timezone=self.definition.timezone,
+            parameter_types=parameter_types,
+            volatile_allowed=volatile_allowed,
+            now=now,
+            source_text=text,
+        )
+
+
+def relation_info(
+    relation: Relation, inline: frozenset[int] = frozenset(), extra: Schema | None = None
+) -> RelationInfo:
+    """The binder's view of a relation. extra: hidden columns that stand after the user's."""
+    kind = "view" if relation.oid in inline else relation.kind
+    return RelationInfo(
+        relation_id=relation.oid,
+        name=relation.name,
+        schema_name=relation.schema,
+        schema=relation.columns if extra is None else relation.columns + extra,
+        kind=kind,
+        unique_keys=relation.unique_keys,
+        append_only=relation.append_only,
+        watermark_column=relation.watermark_column,
+        view_query=relation.query if kind == "view" else None,
+    )
+
+
+def bind_scalar(
+    tree: exp.Expression,
+    schema: Schema,
+    context: BindContext,
+    relation_name: str | None = None,
+) -> Expr:
+    """An expression over one row of `schema`."""
+    from streamsql.plan.binder import bind_expression
+
+    return bind_expression(tree, schema, context, relation_name)
+
+
+def target_name(table: exp.Table) -> str:
+    """The last part of a relation's name: what its columns are qualified with."""
+    return parts_of(table)[-1]

@@ -1,0 +1,78 @@
+"""A materialized view's rows and where it stands in the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.core.delta import Delta
+from streamsql.core.schema import Schema
+from streamsql.engine.relations import Relation
+from streamsql.engine.storage.changelog import ChangeLog, rewind
+from streamsql.state.arrangement import Arrangement
+from streamsql.state.consolidate import consolidate
+
+
+class ViewState:
+    """The content of one materialized view (or of a SUBSCRIBE to a query, which has no name).
+
+    compiled: what `compile_view` returned. node: the circuit node whose deltas are the view's
+    changes. broken: why the view is no longer maintained, or None.
+    """
+
+    def __init__(self, relation: Relation, compiled: Any, node: int, version: int) -> None:
+        self.relation = relation
+        self.compiled = compiled
+        self.node = node
+        self.schema: Schema = relation.columns
+        keys = sorted(relation.unique_keys, key=len)
+        identity = keys[0] if keys and 0 < len(keys[0]) < len(self.schema) else None
+        self.store = Arrangement(self.schema, identity)
+        self.log = ChangeLog(version)
+        self.broken: Exception | None = None
+
+    def snapshot(self) -> pa.Table:
+        """All rows; immutable."""
+        return self.store.snapshot()
+
+    def read(self, version: int) -> Callable[[], pa.Table]:
+        """The rows at a version that is still retained; see `ReadView`."""
+        rows = self.store.snapshot()
+        changes = self.log.since(version)
+        return lambda: rewind(rows, changes, self.schema)
+
+    def contents(self) -> Delta:
+        """All rows as a delta: what a view over this one is filled from."""
+        return self.store.contents()
+
+    def fill(self, delta: Delta) -> None:
+        """The first content, which is no change of any version."""
+        self.store.apply(consolidate(without_watermark(delta)))
+
+    def apply(self, delta: Delta, version: int, pinned: int | None) -> Delta:
+        """Take the changes of a tick; returns them consolidated."""
+        change = consolidate(without_watermark(delta))
+        if change:
+            self.store.apply(change)
+            self.log.append(version, change, pinned)
+        return change
+
+
+def without_watermark(delta: Delta) -> Delta:
+    """The delta as plain rows: a view's content does not depend on what its rows arrived under."""
+    if delta.row_watermark is None:
+        return delta
+    weights = delta.weights
+    if weights is not None and bool((weights == 1).all()):
+        weights = None
+    return Delta(delta.batch, weights, None, False)
+
+
+def repeat_rows(delta: Delta) -> pa.RecordBatch:
+    """The rows of a delta of positive weights, each as often as its weight."""
+    if delta.weights is None:
+        return delta.batch
+    return delta.batch.take(pa.array(np.repeat(np.arange(delta.num_rows), delta.weights)))
