@@ -87,6 +87,7 @@ class CreateTable(Statement):
     include: tuple[tuple[str, str], ...] = ()
     as_query: exp.Expression | None = None
     temporary: bool = False
+    schema_star: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,236 @@
+"""Type names in casts, column definitions and typed literals: tokens to exp.DataType."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from streamsql.dialect.grammar.cursor import Cursor
+from streamsql.dialect.keywords import RESERVED
+from streamsql.dialect.lexer import Kind, Token
+from streamsql.dialect.positions import mark
+
+# plain words to sqlglot's type; what is not here keeps its name (a USERDEFINED type), so that
+# catalog types (regclass, name, oid, "char") and mistakes reach the binder as they were written
+TYPE_WORDS: dict[str, str] = {
+    "bool": "BOOLEAN", "boolean": "BOOLEAN",
+    "int2": "SMALLINT", "smallint": "SMALLINT", "tinyint": "SMALLINT",
+    "int": "INT", "integer": "INT", "int4": "INT",
+    "int8": "BIGINT", "bigint": "BIGINT",
+    "float4": "FLOAT", "real": "FLOAT",
+    "float8": "DOUBLE", "double": "DOUBLE",
+    "numeric": "DECIMAL", "decimal": "DECIMAL", "dec": "DECIMAL",
+    "text": "TEXT", "string": "TEXT",
+    "varchar": "VARCHAR", "char": "CHAR", "character": "CHAR", "bpchar": "BPCHAR", "nchar": "CHAR",
+    "bytea": "VARBINARY", "bytes": "VARBINARY", "varbinary": "VARBINARY", "blob": "VARBINARY",
+    "date": "DATE", "time": "TIME",
+    "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ", "timestamp_ltz": "TIMESTAMPTZ",
+    "interval": "INTERVAL", "uuid": "UUID", "json": "JSON", "jsonb": "JSONB",
+}  # fmt: skip
+
+
+class TypeGrammar(Cursor):
+    """Parses type names."""
+
+    def data_type(self) -> exp.DataType:
+        """A type with its modifiers and array bounds, e.g. `numeric(10, 2)[]`."""
+        start = self.token
+        if self.token.key == "SETOF":
+            raise self.error()
+        found = self._simple_type()
+        while True:
+            if self.accept("["):
+                if self.token.kind is Kind.NUMBER:
+                    self.advance()
+                self.expect("]")
+            elif self.token.key == "ARRAY":
+                self.advance()
+                if self.accept("["):
+                    self.integer()
+                    self.expect("]")
+            else:
+                break
+            found = exp.DataType(this=exp.DType.ARRAY, expressions=[found], nested=True)
+        return mark(found, start)
+
+    def _simple_type(self) -> exp.DataType:
+        token = self.token
+        if token.kind is Kind.QUOTED:
+            return self._named_type()
+        if token.kind is not Kind.WORD or (token.key in RESERVED and token.key != "ARRAY"):
+            raise self.error()
+        special = _SPECIAL_TYPES.get(token.key)
+        if special is not None and self.peek().key != ".":
+            found = special(self)
+            if found is not None:
+                return found
+        return self._named_type()
+
+    def _named_type(self) -> exp.DataType:
+        """A type by its plain or qualified name; pg_catalog is the default schema of types."""
+        quoted = self.token.kind is Kind.QUOTED
+        parts = [self.label()]
+        while self.accept("."):
+            quoted = self.token.kind is Kind.QUOTED
+            parts.append(self.label())
+        if parts[0] == "pg_catalog" and len(parts) > 1:
+            parts.pop(0)
+        modifiers = self._modifiers()
+        word = None if len(parts) > 1 or (quoted and parts[0] == "char") else TYPE_WORDS.get(parts[0])
+        if word is not None:
+            return exp.DataType(this=exp.DType[word], expressions=modifiers)
+        name = ".".join(parts) if not (quoted and parts[0] == "char") else '"char"'
+        return exp.DataType(this=exp.DType.USERDEFINED, kind=name, expressions=modifiers)
+
+    def _modifiers(self) -> list[exp.DataTypeParam]:
+        if not self.accept("("):
+            return []
+        found = self.comma_list(
+            lambda: exp.DataTypeParam(this=exp.Literal.number(self.integer()))
+        )
+        self.expect(")")
+        return found
+
+    def _time_type(self) -> exp.DataType | None:
+        """TIME and TIMESTAMP with precision and zone."""
+        word = self.advance().key
+        modifiers = self._modifiers()
+        zoned = False
+        if self.accept_sequence("WITH", "TIME", "ZONE") or self.accept_sequence(
+            "WITH", "LOCAL", "TIME", "ZONE"
+        ):
+            zoned = True
+        else:
+            self.accept_sequence("WITHOUT", "TIME", "ZONE")
+        name = {"TIME": "TIMETZ" if zoned else "TIME"}.get(
+            word, "TIMESTAMPTZ" if zoned else "TIMESTAMP"
+        )
+        return exp.DataType(this=exp.DType[name], expressions=modifiers)
+
+    def _double(self) -> exp.DataType | None:
+        self.advance()
+        self.accept("PRECISION")
+        return exp.DataType(this=exp.DType.DOUBLE)
+
+    def _character(self) -> exp.DataType | None:
+        national = self.accept("NATIONAL")
+        if national and not self.at("CHAR", "CHARACTER"):
+            raise self.error()
+        self.advance()
+        varying = self.accept("VARYING")
+        return exp.DataType(
+            this=exp.DType.VARCHAR if varying else exp.DType.CHAR, expressions=self._modifiers()
+        )
+
+    def _bit(self) -> exp.DataType | None:
+        self.advance()
+        kind = "bit varying" if self.accept("VARYING") else "bit"
+        return exp.DataType(
+            this=exp.DType.USERDEFINED, kind=kind, expressions=self._modifiers()
+        )
+
+    def _float(self) -> exp.DataType | None:
+        self.advance()
+        bits = self._modifiers()
+        single = bool(bits) and int(bits[0].this.name) <= 24
+        return exp.DataType(this=exp.DType.FLOAT if single else exp.DType.DOUBLE)
+
+    def _interval_type(self) -> exp.DataType | None:
+        self.advance()
+        self._modifiers()
+        self.interval_unit()  # the field restriction has no effect on what we store
+        return exp.DataType(this=exp.DType.INTERVAL)
+
+    def interval_unit(self) -> exp.Expression | None:
+        """The fields after an interval: `DAY`, `HOUR TO MINUTE`, `SECOND(3)`; None if none."""
+        if self.token.kind is not Kind.WORD or self.token.key.rstrip("S") not in INTERVAL_UNITS:
+            return None
+        unit = exp.Var(this=self.advance().key.rstrip("S"))
+        self._modifiers()
+        if not self.accept("TO"):
+            return unit
+        if self.token.key.rstrip("S") not in INTERVAL_UNITS:
+            raise self.error()
+        last = exp.Var(this=self.advance().key.rstrip("S"))
+        self._modifiers()
+        return exp.IntervalSpan(this=unit, expression=last)
+
+    def _struct_type(self) -> exp.DataType | None:
+        """STRUCT<a INT, …>, STRUCT(a INT, …), ROW(…): fields are name and type."""
+        if self.peek().key not in ("<", "("):
+            return None
+        self.advance()
+        close = ">" if self.advance().key == "<" else ")"
+        fields = self.comma_list(self._struct_field)
+        self._close_angle(close)
+        return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
+
+    def _struct_field(self) -> exp.ColumnDef:
+        token = self.token
+        name = mark(exp.Identifier(this=self.label(), quoted=True), token)
+        self.accept(":")
+        kind = self.data_type()
+        if self.accept_sequence("NOT", "NULL"):  # Flink; a field of ours may always be NULL
+            pass
+        if self.at_string():  # Flink's comment on a field
+            self.advance()
+        return exp.ColumnDef(this=name, kind=kind)
+
+    def _map_type(self) -> exp.DataType | None:
+        """MAP(k, v), MAP<k, v>, Materialize's MAP[k => v]."""
+        brackets = {"(": ")", "<": ">", "[": "]"}
+        if self.peek().key not in brackets:
+            return None
+        self.advance()
+        close = brackets[self.advance().key]
+        key = self.data_type()
+        if not self.accept(",", "=>"):
+            raise self.error()
+        value = self.data_type()
+        self._close_angle(close)
+        return exp.DataType(this=exp.DType.MAP, expressions=[key, value], nested=True)
+
+    def _array_type(self) -> exp.DataType | None:
+        """Flink's and ksqlDB's ARRAY<t>."""
+        if self.peek().key != "<":
+            raise self.error()
+        self.advance()
+        self.advance()
+        element = self.data_type()
+        self._close_angle(">")
+        return exp.DataType(this=exp.DType.ARRAY, expressions=[element], nested=True)
+
+    def _close_angle(self, close: str) -> None:
+        """Take `close`; a token like `>>` (two types that end together) is cut into its parts."""
+        token = self.token
+        if close == ">" and len(token.key) > 1 and set(token.key) == {">"}:
+            self.tokens[self.index : self.index + 1] = [
+                Token(Kind.OPERATOR, ">", "", token.start + i, token.start + i + 1)
+                for i in range(len(token.key))
+            ]
+            self.token = self.tokens[self.index]
+        self.expect(close)
+
+
+INTERVAL_UNITS = frozenset(
+    {
+        "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "QUARTER", "MILLISECOND",
+        "MICROSECOND", "DECADE", "CENTURY", "MILLENNIUM",
+    }
+)  # fmt: skip
+
+_SPECIAL_TYPES = {
+    "TIME": TypeGrammar._time_type,
+    "TIMESTAMP": TypeGrammar._time_type,
+    "DOUBLE": TypeGrammar._double,
+    "CHARACTER": TypeGrammar._character,
+    "CHAR": TypeGrammar._character,
+    "NCHAR": TypeGrammar._character,
+    "NATIONAL": TypeGrammar._character,
+    "BIT": TypeGrammar._bit,
+    "FLOAT": TypeGrammar._float,
+    "INTERVAL": TypeGrammar._interval_type,
+    "STRUCT": TypeGrammar._struct_type,
+    "ROW": TypeGrammar._struct_type,
+    "MAP": TypeGrammar._map_type,
+    "ARRAY": TypeGrammar._array_type,
+}

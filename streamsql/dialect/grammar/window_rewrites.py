@@ -1,0 +1,166 @@
+"""Windows written outside FROM become window functions in FROM.
+
+Two old spellings: `GROUP BY TUMBLE(c, i)` with TUMBLE_START(…) and its kin in the select list (Flink's
+first window syntax), and ksqlDB's WINDOW clause.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from streamsql.core.errors import FeatureNotSupported, SqlSyntaxError
+from streamsql.dialect.grammar.time_windows import TimeWindowGrammar, WindowClause
+from streamsql.dialect.nodes import WindowTvf
+from streamsql.dialect.positions import mark, position_of
+
+_GROUP_WINDOWS = {"tumble": ("size",), "hop": ("slide", "size"), "session": ("size",)}
+_COLUMNS = {"start": "window_start", "end": "window_end", "rowtime": "window_time",
+            "proctime": "window_time"}  # fmt: skip
+_PSEUDO_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
+
+
+def rewrite_group_windows(select: exp.Select) -> None:
+    """GROUP BY TUMBLE(c, i), HOP(c, slide, size) or SESSION(c, gap): window the relation that holds c."""
+    group = select.args.get("group")
+    if group is None:
+        return
+    calls = [item for item in group.expressions if _is_group_window(item)]
+    if not calls:
+        return
+    if len(calls) > 1:
+        raise SqlSyntaxError(
+            "only one time window per GROUP BY", position=position_of(calls[1])
+        )
+    call = calls[0]
+    names = _GROUP_WINDOWS[call.name.lower()]
+    column, sizes = call.expressions[0], call.expressions[1:]
+    if not isinstance(column, exp.Column):
+        raise SqlSyntaxError(
+            "a window's time column must be a plain column", position=position_of(column)
+        )
+    window = WindowTvf(kind=call.name.lower(), time_column=column)
+    for name, size in zip(names, sizes, strict=False):
+        window.set(name, TimeWindowGrammar.window_interval(size))
+    keys = [item for item in group.expressions if item is not call]
+    if window.kind == "session":
+        window.set("partition_by", _partition_columns(keys))
+    _put_over_source(select, window, column)
+    for function, target in _COLUMNS.items():
+        _replace_calls(select, f"{window.kind}_{function}", target)
+    group.set("expressions", [*keys, *_window_columns()])
+
+
+def rewrite_window_clause(select: exp.Select, clause: WindowClause) -> None:
+    """ksqlDB's WINDOW clause: window the relation by its watermark column, group by window too."""
+    group = select.args.get("group")
+    if group is None:
+        raise SqlSyntaxError("WINDOW needs GROUP BY", position=clause.token.start)
+    window = WindowTvf(kind=clause.kind, size=clause.size, slide=clause.slide)
+    if clause.kind == "session":
+        window.set("partition_by", _partition_columns(list(group.expressions)))
+    mark(window, clause.token)
+    _put_over_source(select, window, None)
+    for column in list(select.find_all(exp.Column)):
+        target = _PSEUDO_COLUMNS.get(column.name)
+        if target is not None and not isinstance(column.this, exp.Star):
+            column.this.set("this", target)
+    group.set("expressions", [*group.expressions, *_window_columns()])
+
+
+def _is_group_window(item: exp.Expression) -> bool:
+    return isinstance(item, exp.Anonymous) and (
+        len(item.expressions) == 1 + len(_GROUP_WINDOWS.get(item.name.lower(), ()))
+        and item.name.lower() in _GROUP_WINDOWS
+    )
+
+
+def _window_columns() -> list[exp.Expression]:
+    return [_column("window_start"), _column("window_end")]
+
+
+def _column(name: str) -> exp.Column:
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))
+
+
+def _partition_columns(keys: list[exp.Expression]) -> list[exp.Column]:
+    """The other group keys, which a session window is kept per."""
+    for key in keys:
+        if not isinstance(key, exp.Column):
+            raise FeatureNotSupported(
+                "SESSION in GROUP BY beside a key that is not a plain column",
+                position=position_of(key),
+                hint="Compute the key in a subquery, or use SESSION(…) in FROM.",
+            )
+    return [key.copy() for key in keys]
+
+
+def _put_over_source(
+    select: exp.Select, window: WindowTvf, column: exp.Column | None
+) -> None:
+    """Replace the relation that holds the time column by the window over it."""
+    from_ = select.args.get("from_")
+    if from_ is None:
+        raise SqlSyntaxError("a time window needs FROM", position=position_of(window))
+    holders = [from_, *select.args.get("joins", [])]
+    qualifier = column.args.get("table") if column is not None else None
+    chosen = [h for h in holders if qualifier is None or h.this.alias_or_name == qualifier.name]
+    if len(chosen) != 1:
+        raise FeatureNotSupported(
+            "a time window in GROUP BY over a join whose time column is not qualified",
+            position=position_of(column or window),
+            hint="Write the relation's name before the column, or use TUMBLE(…) in FROM.",
+        )
+    holder = chosen[0]
+    source = holder.this
+    if isinstance(source, (exp.Lateral, exp.Paren)):
+        raise FeatureNotSupported(
+            "a time window in GROUP BY over this relation",
+            position=position_of(source),
+            hint="Use TUMBLE(…), HOP(…) or SESSION(…) in FROM.",
+        )
+    alias = source.args.get("alias")
+    if isinstance(source, exp.Table) and alias is None:
+        alias = exp.TableAlias(this=source.this.copy())
+    window.set("joins", source.args.get("joins"))
+    source.set("joins", None)
+    if isinstance(source, exp.Table) and not (alias and alias.args.get("columns")):
+        source.set("alias", None)
+        window.set("this", source)
+    else:
+        window.set("this", source if isinstance(source, exp.Subquery) else _subquery(source))
+    if column is not None:
+        bare = column.copy()
+        bare.set("table", None)
+        window.set("time_column", bare)
+    window.set("partition_by", [_bare(key) for key in window.args.get("partition_by") or []])
+    window.set("alias", exp.TableAlias(this=alias.this.copy()) if alias and alias.this else None)
+    start = position_of(source)
+    if start is not None and "start" not in window.meta:
+        window.meta["start"] = start
+    holder.set("this", window)
+
+
+def _bare(key: exp.Column) -> exp.Column:
+    key.set("table", None)
+    return key
+
+
+def _subquery(source: exp.Expression) -> exp.Subquery:
+    return exp.Subquery(
+        this=exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+    )
+
+
+def _replace_calls(select: exp.Select, function: str, target: str) -> None:
+    """TUMBLE_START(c, i) and the like become columns of the window."""
+    for key in ("expressions", "having", "order", "qualify"):
+        value = select.args.get(key)
+        for root in value if isinstance(value, list) else [value]:
+            if not isinstance(root, exp.Expression):
+                continue
+            for call in list(root.find_all(exp.Anonymous)):
+                if call.name.lower() != function:
+                    continue
+                column = _column(target)
+                column.meta.update(call.meta)
+                call.replace(column)

@@ -1,0 +1,32 @@
+"""A word of help where a statement starts with something that is nearly known."""
+
+from __future__ import annotations
+
+import difflib
+
+from streamsql.dialect.grammar.cursor import Cursor
+from streamsql.dialect.lexer import Kind
+
+_ELSEWHERE = {
+    "USE": "There is one database; SET search_path TO schema chooses the schema.",
+    "DESC": "Write DESCRIBE relation.",
+    "PRAGMA": "Write SET name = value.",
+    "UPSERT": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",
+    "REPLACE": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",
+    "PRINT": "Write SELECT … or SUBSCRIBE TO relation.",
+    "LIST": "Write SHOW TABLES, SHOW VIEWS, SHOW SOURCES ….",
+    "FROM": "A query starts with SELECT.",
+}
+
+
+def near_miss(cursor: Cursor) -> str | None:
+    """A hint for the token that starts no statement; None if nothing comes near."""
+    token = cursor.token
+    if token.kind is not Kind.WORD:
+        return None
+    if token.key in _ELSEWHERE:
+        return _ELSEWHERE[token.key]
+    from streamsql.dialect.registry import PARSERS
+
+    close = difflib.get_close_matches(token.key, PARSERS, n=1, cutoff=0.7)
+    return f"Perhaps you meant {close[0]}." if close else None

@@ -1,0 +1,122 @@
+"""Text to statements: split it, look at the first words, hand each to the file that parses it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from threading import Lock
+
+from sqlglot import exp
+
+from streamsql.core.errors import StatementTooComplex, StreamSqlError
+from streamsql.dialect.grammar.cursor import Cursor
+from streamsql.dialect.hints import near_miss
+from streamsql.dialect.lexer import Kind, Token, tokenize
+from streamsql.dialect.parser import Parser
+from streamsql.dialect.registry import PARSERS, StatementParser
+from streamsql.dialect.statements import Empty, Statement
+
+_CACHE_ENTRIES = 512
+_CACHE_TEXT_MAX = 20_000
+"""Texts longer than this (bulk INSERTs) are not kept: they don't come twice."""
+
+
+def parse(sql: str, dialect: str = "streamsql") -> list[Statement]:
+    """All statements of a text; [Empty] if it holds none.
+
+    dialect: streamsql, risingwave, flink, materialize or ksql. All spellings are always understood;
+    the name only decides where one text means two things.
+    The trees in statements are shared between callers: copy before changing one.
+    Raises: SqlSyntaxError and other StatementErrors, with the offset into `sql` as position.
+    """
+    key = (sql, dialect)
+    with _lock:
+        found = _cache.get(key)
+        if found is not None:
+            _cache.move_to_end(key)
+            return list(found)
+    statements = _parse(sql, dialect)
+    if len(sql) <= _CACHE_TEXT_MAX:
+        with _lock:
+            _cache[key] = tuple(statements)
+            while len(_cache) > _CACHE_ENTRIES:
+                _cache.popitem(last=False)
+    return statements
+
+
+_cache: OrderedDict[tuple[str, str], tuple[Statement, ...]] = OrderedDict()
+_lock = Lock()
+
+
+def parse_expression(sql: str) -> exp.Expression:
+    """One expression.
+
+    Raises: SqlSyntaxError (42601).
+    """
+    parser = Parser.of(sql)
+    node = parser.expression()
+    parser.expect_end()
+    return node
+
+
+def _parse(sql: str, dialect: str) -> list[Statement]:
+    statements = []
+    try:
+        for tokens in _split(tokenize(sql)):
+            statements.append(_parse_one(sql, tokens, dialect))
+    except RecursionError:
+        raise StatementTooComplex(
+            "statement is nested too deeply", hint="Break it up with WITH or views."
+        ) from None
+    return statements or [Empty(sql=sql, position=0)]
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    """The tokens of each statement, without semicolons and END; empty ones left out."""
+    found: list[list[Token]] = []
+    current: list[Token] = []
+    for token in tokens:
+        if token.key == ";" or token.kind is Kind.END:
+            if current:
+                found.append(current)
+            current = []
+        else:
+            current.append(token)
+    return found
+
+
+def _parse_one(sql: str, tokens: list[Token], dialect: str) -> Statement:
+    base, end = tokens[0].start, tokens[-1].end
+    text = sql[base:end]
+    if base:
+        for token in tokens:
+            token.start -= base
+            token.end -= base
+    tokens.append(Token(Kind.END, "", "", len(text), len(text)))
+    parser = Parser(tokens, text)
+    parser.base = base
+    parser.dialect = dialect
+    try:
+        statement = parse_statement(parser)
+        parser.expect_end()
+    except StreamSqlError as error:
+        if error.position is not None:
+            error.position += base
+        raise
+    return dataclasses.replace(statement, sql=text, position=base)
+
+
+def parse_statement(parser: Parser) -> Statement:
+    """The statement that starts at the parser's token (a whole one, or that after EXPLAIN)."""
+    found = _find(parser)
+    if found is None:
+        raise parser.error(hint=near_miss(parser))
+    return found(parser)
+
+
+def _find(parser: Cursor) -> StatementParser | None:
+    """The parser registered for the longest run of first keywords."""
+    for words, parse_it in PARSERS.get(parser.token.key, ()):
+        if parser.at_sequence(*words):
+            return parse_it
+    return None

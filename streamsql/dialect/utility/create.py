@@ -1,0 +1,71 @@
+"""CREATE: reads what may stand before the kind of object, then hands over to that kind's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streamsql.dialect.parser import Parser
+from streamsql.dialect.statements import Statement
+from streamsql.dialect.unsupported import refuse_create
+from streamsql.dialect.utility.create_index import parse_create_index
+from streamsql.dialect.utility.create_schema import parse_create_schema
+from streamsql.dialect.utility.create_sink import parse_create_sink
+from streamsql.dialect.utility.create_subscription import parse_create_subscription
+from streamsql.dialect.utility.create_table import parse_create_table
+from streamsql.dialect.utility.create_view import (
+    parse_materialized,
+    parse_recursive_view,
+    parse_view,
+)
+
+
+@dataclass(frozen=True)
+class CreateFlags:
+    """Words between CREATE and the kind."""
+
+    or_replace: bool = False
+    temporary: bool = False
+    unique: bool = False
+
+
+_Create = Callable[[Parser, CreateFlags], Statement]
+
+
+def parse_create(parser: Parser) -> Statement:
+    """CREATE [OR REPLACE] [TEMPORARY | TEMP] [UNIQUE] kind …."""
+    start = parser.token
+    parser.expect("CREATE")
+    or_replace = parser.accept_sequence("OR", "REPLACE")
+    temporary = False
+    while parser.at("TEMPORARY", "TEMP", "LOCAL", "GLOBAL", "UNLOGGED"):
+        temporary |= parser.advance().key in ("TEMPORARY", "TEMP")
+    unique = parser.accept("UNIQUE")
+    flags = CreateFlags(or_replace, temporary, unique)
+    for words, parse_it in CREATES:
+        if parser.at_sequence(*words):
+            parser.accept_sequence(*words)
+            if unique and words != ("INDEX",):
+                raise parser.error(start)
+            return parse_it(parser, flags)
+    raise refuse_create(parser)
+
+
+CREATES: tuple[tuple[tuple[str, ...], _Create], ...] = (
+    (("TABLE",), lambda p, f: parse_create_table(p, temporary=f.temporary)),
+    (("SOURCE", "TABLE"), lambda p, f: parse_create_table(p)),
+    (("SOURCE",), lambda p, f: parse_create_table(p, is_source=True)),
+    (("STREAM",), lambda p, f: parse_create_table(p, is_source=True)),
+    (("MATERIALIZED", "VIEW"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
+    (("MATERIALIZED", "TABLE"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
+    (("DYNAMIC", "TABLE"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
+    (("RECURSIVE", "VIEW"), lambda p, f: parse_recursive_view(p, or_replace=f.or_replace)),
+    (
+        ("VIEW",),
+        lambda p, f: parse_view(p, or_replace=f.or_replace, temporary=f.temporary),
+    ),
+    (("SINK",), lambda p, f: parse_create_sink(p)),
+    (("INDEX",), lambda p, f: parse_create_index(p, unique=f.unique)),
+    (("SCHEMA",), lambda p, f: parse_create_schema(p)),
+    (("SUBSCRIPTION",), lambda p, f: parse_create_subscription(p)),
+)

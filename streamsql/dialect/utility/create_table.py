@@ -1,0 +1,201 @@
+"""CREATE TABLE, CREATE SOURCE and ksqlDB's CREATE STREAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from streamsql.dialect.lexer import Kind
+from streamsql.dialect.parser import Parser
+from streamsql.dialect.statements import CreateTable, FormatDef, Statement
+from streamsql.dialect.utility.columns import TableBody, parse_table_body
+
+_INCLUDABLE = frozenset({"key", "partition", "offset", "timestamp", "header", "payload"})
+# Flink's and ksqlDB's format names -> our (FORMAT, ENCODE)
+_FORMATS = {
+    "debezium-json": ("debezium", "json"),
+    "debezium-avro-confluent": ("debezium", "avro"),
+    "canal-json": ("canal", "json"),
+    "maxwell-json": ("maxwell", "json"),
+    "avro-confluent": ("plain", "avro"),
+    "raw": ("plain", "bytes"),
+    "delimited": ("plain", "csv"),
+}
+_FORMAT_KEYS = ("format", "value.format", "value_format")
+
+
+@dataclass
+class _Clauses:
+    """What follows the columns."""
+
+    append_only: bool = False
+    on_conflict: str = "default"
+    options: dict[str, str] = field(default_factory=dict)
+    format: FormatDef | None = None
+    include: list[tuple[str, str]] = field(default_factory=list)
+    quoted_connector: bool = False
+
+
+def parse_create_table(
+    parser: Parser, *, is_source: bool = False, temporary: bool = False
+) -> Statement:
+    """After CREATE TABLE | SOURCE: name, columns, clauses, AS query.
+
+    A Flink table with a connector keeps no rows of its own, so it becomes a source unless it has a
+    primary key: recognised by its quoted 'connector' option, or by the session's dialect.
+    """
+    if_not_exists = parser.exists_flag(negated=True)
+    name = parser.object_name()
+    body = TableBody()
+    as_columns: tuple[str, ...] = ()
+    if parser.at("("):
+        if _only_names(parser):  # CREATE TABLE t (a, b) AS SELECT …
+            as_columns = parser.name_list()
+        else:
+            body = parse_table_body(parser)
+    clauses = _Clauses()
+    while _clause(parser, clauses):
+        pass
+    query = _as_query(parser, as_columns)
+    if not is_source and "connector" in clauses.options and not body.primary_key:
+        is_source = clauses.quoted_connector or parser.dialect == "flink"
+    return CreateTable(
+        name=name,
+        columns=tuple(body.columns),
+        if_not_exists=if_not_exists,
+        is_source=is_source,
+        primary_key=body.primary_key,
+        watermark=body.watermark,
+        append_only=clauses.append_only,
+        on_conflict=clauses.on_conflict,
+        options=clauses.options,
+        format=clauses.format or _format_from_options(clauses.options),
+        include=(*body.include, *clauses.include),
+        as_query=query,
+        temporary=temporary,
+        schema_star=body.star,
+    )
+
+
+def _only_names(parser: Parser) -> bool:
+    """Is this a plain list of column names, closed before AS?"""
+    distance = 1
+    while parser.peek(distance).kind in (Kind.WORD, Kind.QUOTED):
+        distance += 1
+        if parser.peek(distance).key == ")":
+            return True
+        if parser.peek(distance).key != ",":
+            return False
+        distance += 1
+    return False
+
+
+def _as_query(parser: Parser, columns: tuple[str, ...]) -> exp.Expression | None:
+    if not parser.accept("AS"):
+        if columns:
+            raise parser.error()
+        return None
+    query = parser.query()
+    if parser.accept("WITH"):
+        parser.accept("NO")
+        parser.expect("DATA")
+    if not columns:
+        return query
+    identifiers = [exp.Identifier(this=column, quoted=True) for column in columns]
+    alias = exp.TableAlias(this=exp.Identifier(this="*SELECT*", quoted=True), columns=identifiers)
+    source = exp.Subquery(this=query, alias=alias)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+
+
+def _clause(parser: Parser, clauses: _Clauses) -> bool:
+    """Take one clause after the columns; False if none is left."""
+    if parser.accept_sequence("APPEND", "ONLY"):
+        clauses.append_only = True
+    elif parser.accept_sequence("ON", "CONFLICT"):
+        clauses.on_conflict = _on_conflict(parser)
+    elif parser.accept("INCLUDE"):
+        clauses.include.append(_include(parser))
+    elif parser.at("WITH") and parser.peek().key == "(":
+        parser.advance()
+        clauses.quoted_connector = parser.option_is_quoted("connector")
+        clauses.options.update(parser.options())
+    elif parser.at("FORMAT"):
+        clauses.format = parse_format(parser)
+    elif parser.at("COMMENT") and parser.peek().kind is Kind.STRING:
+        parser.advance()
+        parser.advance()
+    elif parser.at("PARTITIONED", "DISTRIBUTED"):
+        raise parser.not_supported(
+            f"{parser.token.key} BY", "Leave it out: all rows live on one machine."
+        )
+    elif parser.at("INHERITS", "PARTITION", "USING", "TABLESPACE"):
+        raise parser.not_supported(f"{parser.token.key} in CREATE TABLE", "Leave it out.")
+    else:
+        return False
+    return True
+
+
+def _on_conflict(parser: Parser) -> str:
+    if parser.at_sequence("WITH", "VERSION"):
+        raise parser.not_supported("WITH VERSION COLUMN", "Use ON CONFLICT OVERWRITE.")
+    if parser.accept("OVERWRITE"):
+        return "overwrite"
+    if parser.accept("IGNORE") or parser.accept_sequence("DO", "NOTHING"):
+        return "do_nothing"
+    if parser.accept_sequence("DO", "UPDATE"):
+        if parser.accept("FULL"):
+            return "overwrite"
+        parser.expect("IF", "NOT", "NULL")
+        return "update_if_not_null"
+    raise parser.error(
+        hint="Write ON CONFLICT OVERWRITE, DO NOTHING or DO UPDATE IF NOT NULL."
+    )
+
+
+def _include(parser: Parser) -> tuple[str, str]:
+    """INCLUDE kind [AS name]; the name is by default _rw_… as in RisingWave: the kind's own."""
+    token = parser.token
+    kind = parser.label()
+    if kind == "headers":
+        kind = "header"
+    if kind not in _INCLUDABLE:
+        raise parser.error(
+            token, hint="INCLUDE takes key, partition, offset, timestamp, header or payload."
+        )
+    if kind == "header" and parser.at_string():
+        raise parser.not_supported(
+            "INCLUDE header of one key", "INCLUDE header AS h, and take the key from h."
+        )
+    return kind, parser.name() if parser.accept("AS") else f"_{kind}"
+
+
+def parse_format(parser: Parser) -> FormatDef:
+    """FORMAT f ENCODE e [(options)] [KEY ENCODE …]."""
+    parser.expect("FORMAT")
+    form = parser.label()
+    parser.expect("ENCODE")
+    encode = parser.label()
+    options = parser.options() if parser.at("(") else {}
+    if parser.at_sequence("KEY", "ENCODE"):
+        parser.accept_sequence("KEY", "ENCODE")
+        options["key.encode"] = parser.label()
+    return FormatDef(format=form, encode=encode, options=options)
+
+
+def _format_from_options(options: dict[str, str]) -> FormatDef | None:
+    """'format' = 'json' and 'json.…' (Flink), VALUE_FORMAT='JSON' (ksqlDB): taken out of the options."""
+    key = next((key for key in _FORMAT_KEYS if key in options), None)
+    if key is None:
+        return None
+    name = options.pop(key).lower()
+    for other in _FORMAT_KEYS:
+        options.pop(other, None)
+    form, encode = _FORMATS.get(name, ("plain", name))
+    own: dict[str, str] = {}
+    for option in list(options):
+        for prefix in (f"{name}.", f"value.{name}."):
+            if option.startswith(prefix):
+                own[option.removeprefix(prefix)] = options.pop(option)
+                break
+    return FormatDef(format=form, encode=encode, options=own)
