@@ -146,7 +146,9 @@ def set_bit(address: Int, i: Int) -> None:
 
 @device
 def load_integer(address: Int, width: Int, i: Int) -> Int:
-    """Value i of an array of signed integers of `width` bytes (0 = bits, 8, 4, 2, 1)."""
+    """Value i of an array of signed integers of `width` bytes (8, 4, 2, 1).
+
+    Width 0 is an array of bits, and `address` then the address of its first *bit*."""
     if width == 8:
         return load_i64(address + 8 * i)
     if width == 4:
@@ -155,4 +157,5 @@ def load_integer(address: Int, width: Int, i: Int) -> Int:
         return load_i16(address + 2 * i)
     if width == 1:
         return load_i8(address + i)
-    return (load_i8(address + (i >> 3)) >> (i & 7)) & 1
+    at = address + i
+    return (load_i8(at >> 3) >> (at & 7)) & 1

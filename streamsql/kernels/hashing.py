@@ -114,9 +114,7 @@ def _word_plan(array: pa.Array, exact: bool) -> tuple[int, int, int] | None:
     buffer = array.buffers()[1]
     address = 0 if buffer is None else buffer.address
     if bits == 1:
-        if array.offset & 7:
-            return _word_plan(pa.concat_arrays([array, array.slice(0, 0)]), exact)
-        return address + (array.offset >> 3), 0, loops.INTEGER
+        return 8 * address + array.offset, 0, loops.INTEGER
     mode = loops.INTEGER
     if any(is_float(t) for is_float in _FLOATS):
         mode = loops.FLOAT_EXACT if exact else loops.FLOAT

@@ -7,8 +7,8 @@ Rules for kernel authors:
   the call.
 - int64 and uint64 never meet in one arithmetic expression: numba would make that a float64.
 - A `device` function is inlined into the kernels that call it and has no cache of its own. numba
-  does not see a change of a device function in *another* file: `make clean-kernels`, or
-  touch the file of the kernel.
+  does not notice a change of a device function in *another* file, so those that are used across
+  files live in the modules of `SHARED`, whose contents are part of the cache's path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,19 @@ Int = Any  # an int64
 Word = Any  # a uint64
 Array = Any  # a numpy array; the docstring says of what
 
-_CACHE_VARIABLE = "NUMBA_CACHE_DIR"
+SHARED = ("bits", "hash_table")
+"""Modules with device functions that kernels of other modules call."""
 
 
-def _user_cache() -> Path:
+def _user_cache(env: Mapping[str, str]) -> Path:
     """The platform's cache directory of this user, not made yet."""
     if sys.platform == "win32":
-        root = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+        root = env.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
-        root = str(Path.home() / "Library" / "Caches")
+        root = "~/Library/Caches"
     else:
-        root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "streamsql" / "kernels"
+        root = env.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(root).expanduser() / "streamsql"
 
 
 def _writable(folder: Path) -> bool:
@@ -45,46 +47,52 @@ def _writable(folder: Path) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe"):
             return True
-    except (OSError, RuntimeError):  # RuntimeError: no home directory
+    except OSError:
         return False
 
 
-def choose_cache_dir(package: Path, environment: dict[str, str] | None = None) -> str | None:
-    """Where compiled kernels go: None = beside the sources, "" = nowhere, else a directory.
+def shared_digest(package: Path) -> str:
+    """Eight hex digits that change with the sources of the shared device functions."""
+    digest = 0
+    for name in SHARED:
+        digest = zlib.crc32((package / f"{name}.py").read_bytes(), digest)
+    return f"{digest:08x}"
 
-    The sources' own `__pycache__` when it can be written (a checkout, a virtual environment),
-    else the user's cache directory, else the system's temporary one.
+
+def choose_cache_dir(package: Path, environment: Mapping[str, str] | None = None) -> Path | None:
+    """Where compiled kernels go; None = nowhere can be written.
+
+    NUMBA_CACHE_DIR if set, else the sources' own `__pycache__` when it can be written (a
+    checkout, a virtual environment), else the user's cache directory, else the temporary one.
     """
     env = os.environ if environment is None else environment
-    if env.get(_CACHE_VARIABLE):
-        return env[_CACHE_VARIABLE]
-    if _writable(package / "__pycache__"):
-        return None
-    fallback = Path(tempfile.gettempdir()) / f"streamsql-kernels-{os.environ.get('USER', 'user')}"
-    for folder in (_user_cache(), fallback):
+    temporary = Path(tempfile.gettempdir()) / f"streamsql-{env.get('USER', 'user')}"
+    given = env.get("NUMBA_CACHE_DIR")
+    places = [Path(given)] if given else []
+    places += [package / "__pycache__", _user_cache(env), temporary]
+    for place in places:
+        folder = place / f"kernels-{shared_digest(package)}"
         if _writable(folder):
-            return str(folder)
-    return ""
+            return folder
+    return None
 
 
-def _configure() -> bool:
-    """Point numba at a cache directory it can write; False = none, compile in every process."""
-    from numba.core import config
-
-    chosen = choose_cache_dir(Path(__file__).parent)
-    if chosen:
-        config.CACHE_DIR = chosen
-    return chosen != ""
-
-
-_CACHE = _configure()
+_CACHE = choose_cache_dir(Path(__file__).parent)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A compiled, cached entry point: `@njit(nogil=True, cache=True)`."""
     from numba import njit
+    from numba.core import config
 
-    return njit(nogil=True, cache=_CACHE)(function)
+    if _CACHE is None:
+        return njit(nogil=True)(function)
+    # numba asks for the directory when it decorates; other numba code of the process keeps its own
+    before, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
+    try:
+        return njit(nogil=True, cache=True)(function)
+    finally:
+        config.CACHE_DIR = before
 
 
 def device(function: Callable[..., Any]) -> Any:

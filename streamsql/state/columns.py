@@ -314,12 +314,23 @@ class ArrowColumn(Column):
             parts[-1] = pa.concat_arrays([parts[-1], last])
 
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
-        indices = pa.array(rows)
-        if negative:
-            indices = pa.array(rows, mask=rows < 0)
+        # Arrow's take of a chunked array would first join all chunks; ours touches only parts with rows
         parts = [part for chunk in self.parts for part in chunk]
-        taken = pa.chunked_array(parts, type=self.type).take(indices)
-        return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.array([], self.type)
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        owner = np.searchsorted(starts, rows, "right") - 1
+        taken, position = [], np.empty(rows.size, np.int64)
+        done = 0
+        for number in np.unique(owner):
+            mine = np.flatnonzero(owner == number)
+            if number < 0:
+                taken.append(pa.nulls(mine.size, self.type))
+            else:
+                taken.append(parts[number].take(pa.array(rows[mine] - starts[number])))
+            position[mine] = np.arange(done, done + mine.size)
+            done += mine.size
+        if len(taken) == 1:
+            return taken[0]
+        return pa.concat_arrays(taken or [pa.array([], self.type)]).take(pa.array(position))
 
     def export(self, chunk: int, n: int) -> list[pa.Array]:
         parts, out = self.parts[chunk], []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.kernels import zset
-from streamsql.kernels.hashing import hash_arrays
+from streamsql.kernels.hashing import UInt64Array, hash_arrays
 
 
 def consolidate(delta: Delta, *, ignore_watermark: bool = False) -> Delta:
@@ -22,14 +23,12 @@ def consolidate(delta: Delta, *, ignore_watermark: bool = False) -> Delta:
     if delta.consolidated:
         return delta
     n = delta.num_rows
+    if n == 1 and delta.weights is not None and delta.weights[0] == 0:
+        delta = delta.take(np.empty(0, np.int64))
     if n <= 1:
-        if n == 1 and delta.weights is not None and delta.weights[0] == 0:
-            return delta.take(np.empty(0, np.int64))
         return Delta(delta.batch, delta.weights, delta.row_watermark, True)
     columns = list(delta.batch.columns)
     if by_watermark:
-        import pyarrow as pa
-
         columns.append(pa.array(delta.row_watermark))
     h0, h1 = hash_arrays(columns, n, exact=True)
     rows, sums = sum_by_key(h0, h1, delta.weights_or_ones())
@@ -51,7 +50,7 @@ def cancel(delta: Delta) -> Delta:
 
 
 def sum_by_key(
-    h0: np.ndarray, h1: np.ndarray, weights: Int64Array
+    h0: UInt64Array, h1: UInt64Array, weights: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """(first entry int64[k], summed weight int64[k]) of every key whose weights do not add up to
     0."""
