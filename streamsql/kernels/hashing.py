@@ -25,9 +25,25 @@ Lanes = tuple[UInt64Array, UInt64Array]
 
 _key: tuple[Any, Any] = (np.uint64(0x1F83D9ABFB41BD6B), np.uint64(0x5BE0CD19137E2179))
 
-_FLOATS = (pa.types.is_float32, pa.types.is_float64)
-_BYTES32 = frozenset({pa.string(), pa.binary()})
-_BYTES64 = frozenset({pa.large_string(), pa.large_binary()})
+# Arrow type id -> (bytes a value or 0 = bits, is a float): columns of at most 8 bytes.
+_WORDS: dict[int, tuple[int, bool]] = {
+    t.id: (0 if t == pa.bool_() else t.bit_width // 8, t in (pa.float32(), pa.float64()))
+    for t in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
+        pa.uint64(), pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.time32("ms"),
+        pa.time64("us"), pa.timestamp("us"), pa.duration("us"),
+    )
+}  # fmt: skip
+# -> width of the offsets
+_BYTES: dict[int, int] = {
+    pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8,
+}  # fmt: skip
+_DECIMAL = pa.decimal128(1, 0).id
+_INTERVAL = pa.month_day_nano_interval().id
+_LIST = pa.list_(pa.int8()).id
+_MAP = pa.map_(pa.int8(), pa.int8()).id
+_STRUCT = pa.struct([]).id
+_NULL = pa.null().id
 
 
 def set_key(key: bytes) -> None:
@@ -87,7 +103,7 @@ def any_null(batch: pa.RecordBatch, columns: Sequence[int]) -> BoolArray:
     out = np.zeros(batch.num_rows, np.bool_)
     for i in columns:
         column = batch.column(i)
-        if pa.types.is_null(column.type):
+        if column.type.id == _NULL:
             out[:] = True
             continue
         valid, offset = _validity(column)
@@ -105,52 +121,46 @@ def _validity(array: pa.Array) -> tuple[int, int]:
 
 def _word_plan(array: pa.Array, exact: bool) -> tuple[int, int, int] | None:
     """(address of the first value, bytes a value, mode) of a column of at most 8 bytes."""
-    t = array.type
-    if t in _BYTES32 or not pa.types.is_primitive(t):
+    found = _WORDS.get(array.type.id)
+    if found is None:
         return None
-    bits = t.bit_width
-    if bits > 64 or pa.types.is_decimal(t):
-        return None
+    width, is_float = found
     buffer = array.buffers()[1]
     address = 0 if buffer is None else buffer.address
-    if bits == 1:
+    if width == 0:
         return 8 * address + array.offset, 0, loops.INTEGER
     mode = loops.INTEGER
-    if any(is_float(t) for is_float in _FLOATS):
+    if is_float:
         mode = loops.FLOAT_EXACT if exact else loops.FLOAT
-    return address + array.offset * (bits >> 3), bits >> 3, mode
+    return address + array.offset * width, width, mode
 
 
 def _fold(array: pa.Array, exact: bool, first: bool, r0: UInt64Array, r1: UInt64Array) -> None:
     """Fold one column into the lanes, whatever its type."""
-    k0, k1 = _key
-    t = array.type
-    if pa.types.is_null(t):
+    kind = array.type.id
+    if kind == _NULL:
         array = pa.nulls(len(array), pa.int8())
-        t = array.type
     valid, offset = _validity(array)
-    rest = (valid, offset, first, k0, k1, r0, r1)
-    if t in _BYTES32 or t in _BYTES64:
+    rest = (valid, offset, first, *_key, r0, r1)
+    plan = _word_plan(array, exact)
+    if plan is not None:
+        loops.fold_words(*plan, *rest)
+    elif kind in _BYTES:
         _, offsets, data = array.buffers()
-        width = 4 if t in _BYTES32 else 8
         if offsets is None or not len(array):
             return
-        at = 0 if data is None else data.address
+        at, width = 0 if data is None else data.address, _BYTES[kind]
         loops.fold_bytes(offsets.address + width * array.offset, width, at, *rest)
-    elif pa.types.is_decimal128(t) or t == pa.month_day_nano_interval():
-        as_interval = t == pa.month_day_nano_interval() and not exact
+    elif kind in (_DECIMAL, _INTERVAL):
         address = array.buffers()[1].address + 16 * array.offset
-        loops.fold_pairs(address, as_interval, *rest)
-    elif pa.types.is_struct(t):
-        fields = [array.field(i) for i in range(t.num_fields)]
+        loops.fold_pairs(address, kind == _INTERVAL and not exact, *rest)
+    elif kind == _STRUCT:
+        fields = [array.field(i) for i in range(array.type.num_fields)]
         loops.fold_lanes(*hash_arrays(fields, len(array), exact=exact), *rest)
-    elif pa.types.is_list(t) or pa.types.is_map(t):
+    elif kind in (_LIST, _MAP):
         _fold_list(array, exact, rest)
     else:
-        plan = _word_plan(array, exact)
-        if plan is None:
-            raise TypeError(f"columns of Arrow type {t} can not be hashed")
-        loops.fold_words(*plan, *rest)
+        raise TypeError(f"columns of Arrow type {array.type} can not be hashed")
 
 
 def _fold_list(array: pa.Array, exact: bool, rest: tuple[Any, ...]) -> None:
@@ -160,7 +170,7 @@ def _fold_list(array: pa.Array, exact: bool, rest: tuple[Any, ...]) -> None:
     offsets = array.buffers()[1]
     at = offsets.address + 4 * array.offset
     first, last = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
-    if pa.types.is_map(array.type):
+    if array.type.id == _MAP:
         children = [array.keys, array.items]
     else:
         children = [array.values]

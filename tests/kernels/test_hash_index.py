@@ -15,7 +15,9 @@ from streamsql.kernels.hashing import Lanes
 
 Keys = list[int | None]
 steps = st.lists(
-    st.tuples(st.sampled_from(["upsert", "remove", "find"]), st.lists(st.none() | st.integers(0, 40))),
+    st.tuples(
+        st.sampled_from(["upsert", "remove", "find"]), st.lists(st.none() | st.integers(0, 40))
+    ),
     max_size=12,
 )
 

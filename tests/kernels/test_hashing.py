@@ -75,7 +75,11 @@ def test_sql_equality_joins_signed_zeros_nans_and_intervals() -> None:
     assert h0[0] == h0[1]
     assert h0[2] == h0[3]
     spans = pa.array(
-        [pa.MonthDayNano([1, 0, 0]), pa.MonthDayNano([0, 30, 0]), pa.MonthDayNano([0, 29, 864 * 10**11])]
+        [
+            pa.MonthDayNano([1, 0, 0]),
+            pa.MonthDayNano([0, 30, 0]),
+            pa.MonthDayNano([0, 29, 864 * 10**11]),
+        ]
     )
     sql, _ = hashing.hash_arrays([spans])
     exact, _ = hashing.hash_arrays([spans], exact=True)

@@ -31,7 +31,9 @@ STRATEGIES: dict[t.SqlType, st.SearchStrategy[Any]] = {
     t.TIMESTAMP: st.datetimes(),
     t.TIMESTAMPTZ: st.datetimes(timezones=st.just(dt.UTC)),
     t.INTERVAL: st.tuples(
-        st.integers(-2, 2), st.integers(-60, 60), st.integers(-2, 2).map(lambda h: h * 43200 * 10**9)
+        st.integers(-2, 2),
+        st.integers(-60, 60),
+        st.integers(-2, 2).map(lambda h: h * 43200 * 10**9),
     ).map(lambda v: pa.MonthDayNano(v)),
     t.array_of(t.INTEGER): st.lists(st.none() | st.integers(-1, 1), max_size=3),
     t.array_of(t.TEXT): st.lists(st.none() | st.text(max_size=2), max_size=3),

@@ -95,9 +95,13 @@ def test_history_of_deltas_keeps_the_bag_and_every_old_snapshot(
         assert bag(rows_in(table)) == expected
 
 
-def check_applied(applied: module.Applied, z: Arrangement, before: Counter[Any], model: Model) -> None:
+def check_applied(
+    applied: module.Applied, z: Arrangement, before: Counter[Any], model: Model
+) -> None:
     entries = rows_in(applied.delta.batch)
-    assert [row_key(r, True) for r in rows_in(z.take(applied.rows))] == [row_key(r, True) for r in entries]
+    assert [row_key(r, True) for r in rows_in(z.take(applied.rows))] == [
+        row_key(r, True) for r in entries
+    ]
     assert (applied.new - applied.old == applied.delta.weights_or_ones()).all()
     assert z.weights(applied.rows).tolist() == applied.new.tolist() or z._table.size == 0
     if z._table.size:
@@ -138,7 +142,9 @@ def check_probe(z: Arrangement, key: int, schema: Schema, pool: Rows, model: Mod
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5), max_size=12))
-def test_identity_columns_let_a_row_be_replaced_within_one_delta(history: list[list[tuple[int, int]]]) -> None:
+def test_identity_columns_let_a_row_be_replaced_within_one_delta(
+    history: list[list[tuple[int, int]]],
+) -> None:
     z, model = Arrangement(ABC, [0]), dict[int, tuple[Any, ...]]()
     key = z.add_key([2])
     for upserts in history:
@@ -204,7 +210,9 @@ def test_snapshot_is_cached_until_a_change_and_shares_memory_when_all_weights_ar
     assert snapshot.num_rows == 1000
 
 
-def test_dead_rows_are_dropped_when_they_outnumber_the_live(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_rows_are_dropped_when_they_outnumber_the_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "COMPACT_MIN", 16)
     z = Arrangement(ABC)
     key = z.add_key([0])

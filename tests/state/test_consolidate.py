@@ -21,7 +21,9 @@ Rows = list[tuple[Any, ...]]
 AB = Schema.of(("a", t.BIGINT), ("b", t.TEXT))
 
 
-def delta_of(schema: Schema, rows: Rows, weights: list[int] | None, watermarks: Any = None) -> Delta:
+def delta_of(
+    schema: Schema, rows: Rows, weights: list[int] | None, watermarks: Any = None
+) -> Delta:
     return Delta(
         batch_of(schema, rows, padding=len(rows) % 3),
         None if weights is None else np.array(weights, np.int64),
@@ -98,6 +100,8 @@ def test_an_update_between_the_zeros_is_kept() -> None:
 @pytest.mark.parametrize("n", [1000, 70_000])
 def test_large_deltas_consolidate(n: int) -> None:
     keys = np.arange(n) % (n // 4)
-    batch = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(keys).cast(pa.string())], schema=AB.arrow)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(keys), pa.array(keys).cast(pa.string())], schema=AB.arrow
+    )
     result = consolidate(Delta(batch, np.where(np.arange(n) < n // 2, 1, -1)))
     assert result.num_rows == 0
