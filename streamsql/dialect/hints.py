@@ -9,7 +9,6 @@ from streamsql.dialect.lexer import Kind
 
 _ELSEWHERE = {
     "USE": "There is one database; SET search_path TO schema chooses the schema.",
-    "DESC": "Write DESCRIBE relation.",
     "PRAGMA": "Write SET name = value.",
     "UPSERT": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",
     "REPLACE": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",

@@ -53,7 +53,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ISO = re.compile(
-    rf"(?P<sign>-)?P(?=.)(?P<date>(?:{_NUMBER}[YMWD])*)(?:T(?P<time>(?:{_NUMBER}[HMS])+))?", re.IGNORECASE
+    rf"(?P<sign>-)?P(?=.)(?P<date>(?:{_NUMBER}[YMWD])*)(?:T(?P<time>(?:{_NUMBER}[HMS])+))?",
+    re.IGNORECASE,
 )
 _ISO_ALTERNATIVE = re.compile(
     r"P(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d(?:\.\d+)?))?", re.IGNORECASE
@@ -86,7 +87,9 @@ def interval_parts(interval: exp.Interval | str, unit: str | None = None) -> Par
     parts = _Reader(text, first, last).read()
     if first is not None and last is not None:
         parts = _restrict(parts, last)
-    if not (-_INT32 <= parts[0] < _INT32 and -_INT32 <= parts[1] < _INT32 and abs(parts[2]) < 2**63):
+    if not (
+        -_INT32 <= parts[0] < _INT32 and -_INT32 <= parts[1] < _INT32 and abs(parts[2]) < 2**63
+    ):
         raise DatetimeFieldOverflow(f'interval field value out of range: "{text}"')
     return parts
 

@@ -124,7 +124,8 @@ class _Lexer:
                 if junk:
                     near = text[position : junk.end()]
                     raise SqlSyntaxError(
-                        f'trailing junk after numeric literal at or near "{near}"', position=position
+                        f'trailing junk after numeric literal at or near "{near}"',
+                        position=position,
                     )
                 add(Token(Kind.NUMBER, "", found.group(), position, end))
             elif kind == "operator":

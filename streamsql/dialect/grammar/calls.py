@@ -325,4 +325,3 @@ _FORMS: dict[str, Callable[[CallGrammar], exp.Expression]] = {
     "TIMESTAMPADD": lambda grammar: grammar._timestamp_arithmetic("timestampadd"),
 }
 _PLAIN_FORMS = frozenset({"GROUPING"})
-

@@ -263,9 +263,7 @@ class PrimaryGrammar(CallGrammar):
     def _map(self, token: Token) -> exp.Expression | None:
         """MAP {k: v}, MAP[k, v, …], MAP[k => v, …], ksqlDB's MAP(k := v)."""
         opening = self.peek().key
-        if opening not in ("{", "[") and not (
-            opening == "(" and self.peek(3).key in (":=", "=>")
-        ):
+        if opening not in ("{", "[") and not (opening == "(" and self.peek(3).key in (":=", "=>")):
             return None
         self.advance()
         self.advance()

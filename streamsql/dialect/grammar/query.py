@@ -346,7 +346,13 @@ class QueryGrammar(RelationGrammar):
 
     def _lock(self) -> bool:
         """FOR UPDATE and its kin: accepted, because readers here never block and see one version."""
-        kinds = (("UPDATE",), ("SHARE",), ("NO", "KEY", "UPDATE"), ("KEY", "SHARE"), ("READ", "ONLY"))
+        kinds = (
+            ("UPDATE",),
+            ("SHARE",),
+            ("NO", "KEY", "UPDATE"),
+            ("KEY", "SHARE"),
+            ("READ", "ONLY"),
+        )
         for kind in kinds:
             if self.accept_sequence("FOR", *kind):
                 if self.accept("OF"):

@@ -45,9 +45,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             parts.append(mark(exp.Identifier(this=self.label(), quoted=True), at))
         if len(parts) > 3:
             name = ".".join(part.name for part in parts)
-            raise self.error(
-                token, f"improper qualified name (too many dotted names): {name}"
-            )
+            raise self.error(token, f"improper qualified name (too many dotted names): {name}")
         names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
         return mark(exp.Table(**names), token)
 

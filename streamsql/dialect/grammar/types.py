@@ -75,7 +75,9 @@ class TypeGrammar(Cursor):
         if parts[0] == "pg_catalog" and len(parts) > 1:
             parts.pop(0)
         modifiers = self._modifiers()
-        word = None if len(parts) > 1 or (quoted and parts[0] == "char") else TYPE_WORDS.get(parts[0])
+        word = (
+            None if len(parts) > 1 or (quoted and parts[0] == "char") else TYPE_WORDS.get(parts[0])
+        )
         if word is not None:
             return exp.DataType(this=exp.DType[word], expressions=modifiers)
         name = ".".join(parts) if not (quoted and parts[0] == "char") else '"char"'
@@ -84,9 +86,7 @@ class TypeGrammar(Cursor):
     def _modifiers(self) -> list[exp.DataTypeParam]:
         if not self.accept("("):
             return []
-        found = self.comma_list(
-            lambda: exp.DataTypeParam(this=exp.Literal.number(self.integer()))
-        )
+        found = self.comma_list(lambda: exp.DataTypeParam(this=exp.Literal.number(self.integer())))
         self.expect(")")
         return found
 
@@ -124,9 +124,7 @@ class TypeGrammar(Cursor):
     def _bit(self) -> exp.DataType | None:
         self.advance()
         kind = "bit varying" if self.accept("VARYING") else "bit"
-        return exp.DataType(
-            this=exp.DType.USERDEFINED, kind=kind, expressions=self._modifiers()
-        )
+        return exp.DataType(this=exp.DType.USERDEFINED, kind=kind, expressions=self._modifiers())
 
     def _float(self) -> exp.DataType | None:
         self.advance()

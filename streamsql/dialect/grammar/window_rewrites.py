@@ -28,9 +28,7 @@ def rewrite_group_windows(select: exp.Select) -> None:
     if not calls:
         return
     if len(calls) > 1:
-        raise SqlSyntaxError(
-            "only one time window per GROUP BY", position=position_of(calls[1])
-        )
+        raise SqlSyntaxError("only one time window per GROUP BY", position=position_of(calls[1]))
     call = calls[0]
     names = _GROUP_WINDOWS[call.name.lower()]
     column, sizes = call.expressions[0], call.expressions[1:]
@@ -94,9 +92,7 @@ def _partition_columns(keys: list[exp.Expression]) -> list[exp.Column]:
     return [key.copy() for key in keys]
 
 
-def _put_over_source(
-    select: exp.Select, window: WindowTvf, column: exp.Column | None
-) -> None:
+def _put_over_source(select: exp.Select, window: WindowTvf, column: exp.Column | None) -> None:
     """Replace the relation that holds the time column by the window over it."""
     from_ = select.args.get("from_")
     if from_ is None:
@@ -146,9 +142,7 @@ def _bare(key: exp.Column) -> exp.Column:
 
 
 def _subquery(source: exp.Expression) -> exp.Subquery:
-    return exp.Subquery(
-        this=exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
-    )
+    return exp.Subquery(this=exp.Select(expressions=[exp.Star()], from_=exp.From(this=source)))
 
 
 def _replace_calls(select: exp.Select, function: str, target: str) -> None:

@@ -225,7 +225,7 @@ def _collation(parser: Parser) -> None:
         name = parser.label()
     if name.lower() not in ("c", "posix", "default", "ucs_basic"):
         raise parser.not_supported(
-            f'collation "{name}"', "Text always sorts by code point, as under COLLATE \"C\".", token
+            f'collation "{name}"', 'Text always sorts by code point, as under COLLATE "C".', token
         )
 
 

@@ -24,7 +24,9 @@ def parse_create_index(parser: Parser, *, unique: bool = False) -> Statement:
         parser.in_parentheses(lambda: parser.comma_list(parser.expression))
     parser.with_options()
     if parser.at("WHERE"):
-        raise parser.not_supported("a partial index", "Create a view with the WHERE and index that.")
+        raise parser.not_supported(
+            "a partial index", "Create a view with the WHERE and index that."
+        )
     return CreateIndex(
         name=name,
         table=table,

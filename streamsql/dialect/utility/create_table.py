@@ -148,9 +148,7 @@ def _on_conflict(parser: Parser) -> str:
             return "overwrite"
         parser.expect("IF", "NOT", "NULL")
         return "update_if_not_null"
-    raise parser.error(
-        hint="Write ON CONFLICT OVERWRITE, DO NOTHING or DO UPDATE IF NOT NULL."
-    )
+    raise parser.error(hint="Write ON CONFLICT OVERWRITE, DO NOTHING or DO UPDATE IF NOT NULL.")
 
 
 def _include(parser: Parser) -> tuple[str, str]:

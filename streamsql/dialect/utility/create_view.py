@@ -49,9 +49,7 @@ def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _create(
-    parser: Parser, *, or_replace: bool, temporary: bool, materialized: bool
-) -> Statement:
+def _create(parser: Parser, *, or_replace: bool, temporary: bool, materialized: bool) -> Statement:
     if_not_exists = parser.exists_flag(negated=True)
     name = parser.object_name()
     columns = parser.name_list() if parser.at("(") else ()

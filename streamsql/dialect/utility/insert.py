@@ -15,7 +15,9 @@ def parse_insert(parser: Parser, with_: exp.With | None = None) -> Statement:
     """
     parser.expect("INSERT")
     if parser.at("OVERWRITE"):
-        raise parser.not_supported("INSERT OVERWRITE", "TRUNCATE the table in the same transaction.")
+        raise parser.not_supported(
+            "INSERT OVERWRITE", "TRUNCATE the table in the same transaction."
+        )
     parser.expect("INTO")
     parser.accept("TABLE")
     table = parser.object_name()

@@ -1,0 +1,40 @@
+"""DROP, and ksqlDB's TERMINATE."""
+
+from __future__ import annotations
+
+from streamsql.dialect.parser import Parser
+from streamsql.dialect.statements import Drop, Statement
+from streamsql.dialect.utility.kinds import object_kind
+
+# things PostgreSQL has and we never create: DROP … IF EXISTS of them finds nothing
+_NEVER = frozenset(
+    {"FUNCTION", "TYPE", "SEQUENCE", "EXTENSION", "DOMAIN", "TRIGGER", "ROLE", "USER"}
+)
+
+
+def parse_drop(parser: Parser) -> Statement:
+    """DROP kind [IF EXISTS] n, … [CASCADE | RESTRICT]."""
+    parser.expect("DROP")
+    token = parser.token
+    kind = object_kind(parser)
+    if kind is None:
+        if token.key == "DATABASE":
+            raise parser.not_supported("DROP DATABASE", "There is one database; drop schemas.")
+        if token.key not in _NEVER:
+            raise parser.error()
+        kind = parser.advance().value
+    parser.accept("CONCURRENTLY")
+    if_exists = parser.exists_flag(negated=False)
+    names = parser.comma_list(parser.object_name)
+    cascade = parser.accept("CASCADE")
+    if not cascade:
+        parser.accept("RESTRICT")
+    parser.accept_sequence("DELETE", "TOPIC")  # ksqlDB
+    return Drop(kind=kind, names=tuple(names), if_exists=if_exists, cascade=cascade)
+
+
+def parse_terminate(parser: Parser) -> Statement:
+    """TERMINATE q: drop the materialized view that the persistent query is."""
+    parser.expect("TERMINATE")
+    parser.accept("QUERY")
+    return Drop(kind="materialized view", names=(parser.object_name(),))
