@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
@@ -48,11 +49,11 @@ class Relation:
     """A table, source, view, materialized view or system relation.
 
     oid: ≥ 16384 for users' relations, stable over restarts. type_oid: its row type. sql: the
-    user's text. statement: the parsed definition (None for system relations and tables made from
-    a query). query: a view's tree with every relation name qualified. depends_on: OIDs of the
-    relations named in the definition. keys: constraints, the primary key first. unique_keys: sets
-    of column positions that are unique (a view's are derived). on_conflict: error | overwrite |
-    do_nothing | update_if_not_null. watermark_column: position, or None.
+    user's text. statement: the parsed definition (None for system relations). query: a view's
+    tree with every relation name qualified. references: names in the definition, as written →
+    OID of what they mean. keys: constraints, the primary key first. unique_keys: sets of column
+    positions that are unique (a view's are derived). on_conflict: error | overwrite | do_nothing
+    | update_if_not_null. watermark_column: position, or None.
     """
 
     oid: int
@@ -65,7 +66,7 @@ class Relation:
     context: DefinitionContext = DefinitionContext()
     statement: CreateTable | CreateView | None = field(default=None, compare=False)
     query: exp.Expression | None = field(default=None, compare=False)
-    depends_on: frozenset[int] = frozenset()
+    references: dict[str, int] = field(default_factory=dict, compare=False)
     keys: tuple[Key, ...] = ()
     unique_keys: tuple[tuple[int, ...], ...] = ()
     append_only: bool = False
@@ -75,6 +76,11 @@ class Relation:
     emit: str | None = None
     temporary: bool = False
     extra: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def depends_on(self) -> frozenset[int]:
+        """OIDs of the relations named in the definition."""
+        return frozenset(self.references.values())
 
     @property
     def primary_key(self) -> tuple[int, ...]:

@@ -101,19 +101,26 @@ class IngestQueue(Generic[T]):
         self._wake()
         return True
 
-    def take(self, max_rows: int) -> list[T]:
-        """Whole entries from the front, up to `max_rows` rows (at least one if any waits)."""
-        taken: list[T] = []
+    def take(self, max_rows: int) -> list[tuple[int, T]]:
+        """Whole (rows, entry) from the front, up to `max_rows` rows (at least one if any waits)."""
+        taken: list[tuple[int, T]] = []
         rows = 0
         with self._lock:
             while self._entries and (not taken or rows + self._entries[0][0] <= max_rows):
                 count, entry = self._entries.popleft()
                 rows += count
-                taken.append(entry)
+                taken.append((count, entry))
             self._rows -= rows
             if taken:
                 self._space.notify_all()
         return taken
+
+    def put_back(self, entries: Sequence[tuple[int, T]]) -> None:
+        """Return entries to the front, in their order: their tick could not be made durable."""
+        with self._lock:
+            if not self._closed:
+                self._entries.extendleft(reversed(entries))
+                self._rows += sum(rows for rows, _ in entries)
 
     def close(self) -> None:
         """Drop what waits and let `put` return."""

@@ -157,6 +157,16 @@ class WatermarkTracker:
         self.state = replace(state, value=value, idle_base=base, since_us=since)
         return value > state.value
 
+    def held_back_by(self, now_us: int) -> str | None:
+        """The partition with the lowest watermark, where there are several."""
+        timeout = self.policy.idle_timeout_us
+        active = {
+            name: p.value
+            for name, p in self.state.partitions.items()
+            if timeout is None or now_us - p.last_us < timeout
+        }
+        return min(active, key=lambda name: active[name]) if len(active) > 1 else None
+
     def next_due_us(self, now_us: int) -> int | None:
         """When the clock alone moves the watermark next."""
         timeout = self.policy.idle_timeout_us

@@ -1,0 +1,250 @@
+"""DDL on the engine thread: what is created is built and filled, what is dropped is let go.
+
+A request's catalog changes, its rows and its new views become visible in one tick. Everything that
+can fail (names, binding, compiling, filling from the present rows) happens before the log is
+written; after that nothing is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from streamsql.circuit.operator import Step
+from streamsql.core.delta import Delta
+from streamsql.core.errors import DiskError, UndefinedTable
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.ddl import CreateRelation, DropRelation
+from streamsql.engine.relations import Relation
+from streamsql.engine.requests import CommitRequest, Tick
+from streamsql.engine.storage.table import TableState
+from streamsql.engine.storage.view import ViewState
+from streamsql.engine.tables import new_table_state
+from streamsql.engine.views import bind_view, compile_options
+from streamsql.operators.source import Source
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+
+@dataclass
+class Built:
+    """What a request made so far; undone as a whole when a later part fails."""
+
+    catalog: Catalog
+    tables: dict[int, TableState] = field(default_factory=dict)
+    views: dict[int, ViewState] = field(default_factory=dict)
+    fills: dict[int, Delta] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    nodes: dict[int, int] = field(default_factory=dict)
+    sources: dict[int, Any] = field(default_factory=dict)
+    dropped: list[Relation] = field(default_factory=list)
+
+
+class CatalogBuilder:
+    """Runs the DDL part of requests over one engine's state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def commit_ddl(self, request: CommitRequest) -> None:
+        """Do it all, or raise with nothing changed."""
+        engine = self.engine
+        built = Built(engine.catalog.fork())
+        tick: Tick | None = None
+        try:
+            self._apply(request, built)
+            request.force = True
+            tick = engine.committer.stage(replace_tables(request, built))
+            assert tick is not None
+            tick.ddl = tuple(op for op in request.ddl if not _temporary(op))
+            engine.durability.log([tick])
+        except BaseException as error:
+            if tick is not None:
+                with engine.lock:
+                    engine.committer.undo(tick, built.tables)
+            self._discard(built)
+            if isinstance(error, OSError):
+                from streamsql.engine.commit import disk_error
+
+                raise disk_error(error) from error
+            if isinstance(error, DiskError):
+                raise
+            raise
+        self.install(built, tick)
+        request.version = tick.version
+
+    # --- building -------------------------------------------------------------------------------
+    def _apply(self, request: CommitRequest, built: Built) -> None:
+        for op in request.ddl:
+            if isinstance(op, DropRelation):
+                found = built.catalog.relations.get(op.oid)
+                if found is None:
+                    raise UndefinedTable(f'relation "{op.name}" does not exist')
+                built.dropped.append(found)
+            op.apply(built.catalog)
+            if isinstance(op, CreateRelation):
+                self._create(op, request, built)
+
+    def _create(self, op: CreateRelation, request: CommitRequest, built: Built) -> None:
+        relation = op.relation
+        if relation.kind == "table":
+            table = request.new_tables.get(relation.oid)
+            if table is None:
+                table = new_table_state(relation, built.catalog, self.engine.version)
+            built.tables[relation.oid] = table
+            built.nodes[relation.oid] = self._source_node(relation)
+            if relation.connector:
+                built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
+        elif relation.kind == "source":
+            built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
+            built.nodes[relation.oid] = self._source_node(relation)
+        elif relation.kind == "materialized_view":
+            if op.replaces:
+                built.dropped.append(self.engine.catalog.relations[relation.oid])
+            self.build_view(relation, built)
+
+    def _source_node(self, relation: Relation) -> int:
+        circuit = self.engine.circuit
+        node = circuit.add(
+            Source(
+                relation.columns,
+                append_only=relation.append_only,
+                watermark_column=relation.watermark_column,
+            ),
+            key=f"relation {relation.oid}",
+        )
+        circuit.retain(node)
+        return node
+
+    def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
+        """Bind, compile and fill a view from the present rows of what it reads."""
+        from streamsql.runtime.compile import compile_view
+
+        engine = self.engine
+        plan = bind_view(relation, built.catalog)
+        nodes = {**engine.nodes, **built.nodes}
+        options = compile_options(relation, built.catalog)
+        compiled = compile_view(plan, engine.circuit, nodes, options)
+        view = ViewState(relation, compiled, compiled.output, engine.version)
+        engine.circuit.retain(compiled.output, output=True)
+        built.views[relation.oid] = view
+        built.nodes[relation.oid] = compiled.output
+        if fill:
+            step = Step(engine.version, engine.advance_now())
+            built.fills[relation.oid] = self._fill(view, built, step)
+            built.steps.append(step)
+        return view
+
+    def _fill(self, view: ViewState, built: Built, step: Step) -> Delta:
+        """The first content: new nodes read the accumulated rows of those that were there."""
+        engine = self.engine
+        new_nodes = list(view.compiled.new_nodes)
+        known: dict[int, Delta] = {}
+        for oid, node in {**engine.nodes, **built.nodes}.items():
+            if node in new_nodes or node not in self._needed(new_nodes):
+                continue
+            known[node] = self._rows_of(oid, built)
+        if not new_nodes:
+            return self._rows_of_node(view.node, known, built)
+        outputs = engine.circuit.backfill(step, new_nodes, known)
+        return outputs.get(view.node, Delta.empty(view.schema))
+
+    def _needed(self, new_nodes: Iterable[int]) -> set[int]:
+        circuit = self.engine.circuit
+        found: set[int] = set()
+        for node in new_nodes:
+            found.update(circuit.cone(node))
+        return found
+
+    def _rows_of(self, oid: int, built: Built) -> Delta:
+        """The present rows of a relation, as its node would have given them in all."""
+        engine = self.engine
+        table = built.tables.get(oid) or engine.tables.get(oid)
+        if table is not None:
+            return table.arrivals()
+        view = built.views.get(oid) or engine.views.get(oid)
+        if view is not None:
+            return built.fills[oid] if oid in built.fills else view.contents()
+        return engine.ingest.history(oid)
+
+    def _rows_of_node(self, node: int, known: dict[int, Delta], built: Built) -> Delta:
+        """The accumulated output of a node that another view has already."""
+        for oid, other in {**self.engine.nodes, **built.nodes}.items():
+            if other == node and (oid in self.engine.views or oid in built.fills):
+                return self._rows_of(oid, built)
+        found = self.engine.circuit.accumulated(node, known)
+        return found
+
+    # --- finishing ------------------------------------------------------------------------------
+    def install(self, built: Built, tick: Tick) -> None:
+        """After the log is written: everything becomes visible in one step."""
+        engine = self.engine
+        engine.tables.update(built.tables)
+        engine.nodes.update(built.nodes)
+        engine.ingest.add(built.sources)
+        old_views = {oid: engine.views.get(oid) for oid in built.views}
+        for view in built.views.values():
+            engine.views_of_node.setdefault(view.node, []).append(view)
+        filled: dict[int, Delta] = {}
+        for oid, delta in built.fills.items():
+            built.views[oid].fill(delta)
+            filled[oid] = delta
+        engine.views.update(built.views)
+        engine.committer.run([tick])
+        for step in built.steps:
+            engine.system.record(tick, step)
+        with engine.lock:
+            for oid, old in old_views.items():
+                if old is not None:
+                    self._release_view(oid, old)
+            for relation in built.dropped:
+                if relation.oid not in built.catalog.relations:
+                    self._drop(relation)
+            engine.catalog.adopt(built.catalog)
+
+    def _discard(self, built: Built) -> None:
+        circuit = self.engine.circuit
+        for view in reversed(list(built.views.values())):
+            circuit.release(view.node)
+        for oid, node in built.nodes.items():
+            if oid not in built.views:
+                circuit.release(node)
+        for source in built.sources.values():
+            source.close()
+
+    def _drop(self, relation: Relation) -> None:
+        """Under the state lock."""
+        engine = self.engine
+        error = UndefinedTable(f'relation "{relation.name}" was dropped')
+        engine.hub.drop_relation(relation.oid, error)
+        engine.ingest.remove(relation.oid)
+        view = engine.views.pop(relation.oid, None)
+        if view is not None:
+            engine.nodes.pop(relation.oid, None)
+            self._release_view(relation.oid, view)
+        if engine.tables.pop(relation.oid, None) is not None or relation.kind == "source":
+            node = engine.nodes.pop(relation.oid)
+            engine.circuit.release(node)
+        engine.system.forget(relation)
+
+    def _release_view(self, oid: int, view: ViewState) -> None:
+        engine = self.engine
+        views = engine.views_of_node.get(view.node, [])
+        if view in views:
+            views.remove(view)
+        if not views:
+            engine.views_of_node.pop(view.node, None)
+        if engine.nodes.get(oid) == view.node:
+            engine.nodes.pop(oid)
+        engine.circuit.release(view.node)
+
+
+def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:
+    """The request with the states of its new tables."""
+    return replace(request, new_tables=built.tables)
+
+
+def _temporary(op: Any) -> bool:
+    return isinstance(op, CreateRelation) and op.relation.temporary

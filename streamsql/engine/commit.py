@@ -1,0 +1,207 @@
+"""The commit path, on the engine thread: validate, log, step, publish, answer.
+
+A group of writes goes through three phases. A: each write is checked against the tables and applied
+to them, one tick each; readers go on seeing the published version, because a table that is ahead is
+rewound for them. B: all ticks are written to the log with one fsync; if that fails, phase A is
+undone and every writer gets the error. C: the circuit takes the ticks one by one, then all views,
+the version and the subscribers move together, and the writers are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from streamsql.circuit.operator import Step
+from streamsql.core.delta import Delta
+from streamsql.core.errors import DiskError, StreamSqlError, UndefinedTable
+from streamsql.engine.dml.pending import TableImage
+from streamsql.engine.requests import CommitRequest, StaleRead, Tick
+from streamsql.engine.storage.table import TableChange
+from streamsql.runtime.scheduler import Work
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+
+class Committer:
+    """Phases A, B and C over one engine's state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.next_version = 1
+        self._staged: list[tuple[Tick, Work[Any] | None]] = []
+
+    # --- the group ------------------------------------------------------------------------------
+    def commit(self, group: Sequence[Work[CommitRequest]]) -> None:
+        """Process a group; every work is answered."""
+        self._staged = []
+        for work in group:
+            try:
+                self._take(work)
+            except (StreamSqlError, OSError, MemoryError) as error:
+                work.outcome.fail(error)
+        self._stage_sources()
+        self.finish()
+
+    def _take(self, work: Work[CommitRequest]) -> None:
+        request = work.payload
+        if request.ddl:
+            self.finish()
+            self.engine.builder.commit_ddl(request)
+            work.outcome.set(request)
+            return
+        try:
+            tick = self.stage(request)
+        except StaleRead:
+            self.finish()
+            for write in request.writes:
+                write.evaluate()
+            tick = self.stage(request)
+        if tick is None:
+            request.version = self.engine.version
+            work.outcome.set(request)
+        else:
+            request.version = tick.version
+            self._staged.append((tick, work))
+
+    def new_tick(self) -> Tick:
+        """The next version, at the present time (which never goes back)."""
+        tick = Tick(self.next_version, self.engine.advance_now())
+        self.next_version += 1
+        return tick
+
+    # --- phase A --------------------------------------------------------------------------------
+    def stage(self, request: CommitRequest) -> Tick | None:
+        """Check and apply a request's writes; None if they change nothing.
+
+        Raises: errors of the user, with nothing changed; StaleRead.
+        """
+        engine = self.engine
+        tick = self.new_tick()
+        with engine.lock:
+            try:
+                for write in request.writes:
+                    table = request.new_tables.get(write.relation_id)
+                    if table is None:
+                        table = engine.tables.get(write.relation_id)
+                    if table is None:
+                        raise UndefinedTable("the table was dropped by another session")
+                    resolved = write.resolve(TableImage(table))
+                    if resolved.retract.num_rows or resolved.insert.num_rows:
+                        change = table.prepare(resolved.retract, resolved.insert, tick.now_us)
+                        table.apply(change, tick.version, engine.pinned)
+                        tick.changes.append(change)
+            except BaseException:
+                self.undo(tick, request.new_tables)
+                raise
+        if not tick.changes and not request.force:
+            self.next_version -= 1
+            return None
+        return tick
+
+    def undo(self, tick: Tick, new_tables: dict[int, Any] | None = None) -> None:
+        """Take the tick's writes back out of the tables. Under the state lock."""
+        for change in reversed(tick.changes):
+            table = (new_tables or {}).get(change.relation_id)
+            if table is None:
+                table = self.engine.tables[change.relation_id]
+            table.undo(change)
+        tick.changes.clear()
+        self.next_version = min(self.next_version, tick.version)
+        for given in reversed(tick.inputs):
+            source = self.engine.sources.get(given.relation_id)
+            if source is not None and source.tracker is not None and given.before is not None:
+                source.tracker.state = given.before
+
+    def _stage_sources(self) -> None:
+        tick = self.engine.ingest.drain(self)
+        if tick is not None:
+            self._staged.append((tick, None))
+
+    # --- phases B and C -------------------------------------------------------------------------
+    def finish(self) -> None:
+        """Make what is staged durable and visible, and answer."""
+        staged, self._staged = self._staged, []
+        if not staged:
+            return
+        ticks = [tick for tick, _ in staged]
+        try:
+            self.engine.durability.log(ticks)
+        except (OSError, DiskError) as error:
+            failure = disk_error(error)
+            with self.engine.lock:
+                for tick in reversed(ticks):
+                    self.undo(tick)
+            for _, work in staged:
+                if work is not None:
+                    work.outcome.fail(failure)
+            self.engine.ingest.rewind()
+            return
+        self.run(ticks)
+        for _, work in staged:
+            if work is not None:
+                work.outcome.set(work.payload)
+        self.engine.durability.checkpoint_if_due()
+
+    def run(self, ticks: Sequence[Tick]) -> None:
+        """Phase C: step the circuit through the ticks and publish them."""
+        engine = self.engine
+        results = [(tick, *self._step(tick)) for tick in ticks]
+        with engine.lock:
+            for tick, step, outputs in results:
+                self._publish(tick, step, outputs)
+            engine.version = ticks[-1].version
+
+    def _step(self, tick: Tick) -> tuple[Step, dict[int, Delta]]:
+        engine = self.engine
+        step = Step(tick.version, tick.now_us)
+        deltas: dict[int, list[Delta]] = {}
+        watermarks: dict[int, int] = {}
+        for change in tick.changes:
+            node = engine.nodes[change.relation_id]
+            deltas.setdefault(node, []).append(change.visible)
+            watermarks[node] = change.watermark
+        for given in tick.inputs:
+            node = engine.nodes[given.relation_id]
+            deltas.setdefault(node, []).append(given.delta)
+            watermarks[node] = given.watermark
+        for relation_id, watermark in tick.watermarks.items():
+            watermarks[engine.nodes[relation_id]] = watermark
+        outputs = engine.step_circuit(step, deltas, watermarks)
+        return step, outputs
+
+    def _publish(self, tick: Tick, step: Step, outputs: dict[int, Delta]) -> None:
+        """Under the state lock."""
+        engine = self.engine
+        hub = engine.hub
+        for change in tick.changes:
+            if hub.watched(change.relation_id):
+                hub.publish(change.relation_id, tick.version, change.stored)
+            self._note_ahead(tick, change)
+        for given in tick.inputs:
+            if hub.watched(given.relation_id):
+                hub.publish(given.relation_id, tick.version, given.delta)
+        for node, delta in outputs.items():
+            for view in engine.views_of_node.get(node, ()):
+                done = view.apply(delta, tick.version, engine.pinned)
+                if done and hub.watched(view.relation.oid):
+                    hub.publish(view.relation.oid, tick.version, done)
+        engine.system.record(tick, step)
+        hub.progressed(tick.version)
+
+    def _note_ahead(self, tick: Tick, change: TableChange) -> None:
+        if change.ahead.size:
+            table = self.engine.tables.get(change.relation_id)
+            if table is not None:
+                self.engine.system.record_ahead(tick, table.relation, change)
+
+
+def disk_error(error: Exception) -> DiskError:
+    """What writers get when the log can not be written; nothing of theirs was done."""
+    if isinstance(error, DiskError):
+        return error
+    return DiskError(
+        f"could not write to the log: {error}",
+        hint="Nothing was changed. Free space on the disk or check it, then try again.",
+    )

@@ -1,0 +1,187 @@
+"""All sources of a database: opening and closing them, and draining their queues into ticks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamsql.core.delta import Delta
+from streamsql.core.logical_time import END_OF_TIME
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.dml.conflicts import insert_overwrite
+from streamsql.engine.dml.pending import TableImage
+from streamsql.engine.relations import Relation
+from streamsql.engine.requests import SourceInput, Tick
+from streamsql.engine.sources import Arrival, Mark, SourceRuntime
+
+if TYPE_CHECKING:
+    from streamsql.engine.commit import Committer
+    from streamsql.engine.engine import Engine
+
+TICK_ROWS = 100_000
+"""Source rows of one tick at most."""
+
+SAMPLE_ROWS = 10_000_000
+FLUSH_PATIENCE_S = 30.0
+
+
+class Ingest:
+    """The sources of one engine; `drain` and the changing methods run on the engine thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._taken: list[tuple[SourceRuntime, list[tuple[int, Arrival]], Mark]] = []
+
+    @property
+    def sources(self) -> dict[int, SourceRuntime]:
+        return self.engine.sources
+
+    def open(self, relation: Relation, catalog: Catalog) -> SourceRuntime:
+        """A source that does not read yet. Raises: errors of its options."""
+        return SourceRuntime(relation, catalog, self.engine.scheduler.poke)
+
+    def add(self, sources: dict[int, SourceRuntime]) -> None:
+        """They are part of the database now; tables start to be filled at once."""
+        self.sources.update(sources)
+        for source in sources.values():
+            if source.is_table:
+                source.start()
+        self.start_read_sources()
+
+    def start_read_sources(self) -> None:
+        """Start every source that a view reads: it keeps no rows, so it waits for its readers."""
+        circuit = self.engine.circuit
+        for oid, source in self.sources.items():
+            if not source.started and circuit.nodes[self.engine.nodes[oid]].consumers:
+                source.start()
+
+    def remove(self, oid: int) -> None:
+        """Close the source of a dropped relation."""
+        source = self.sources.pop(oid, None)
+        if source is not None:
+            source.close()
+
+    def close(self) -> None:
+        """Stop all readers."""
+        for source in self.sources.values():
+            source.close()
+
+    # --- draining -------------------------------------------------------------------------------
+    def has_input(self) -> bool:
+        """Whether rows wait in some queue."""
+        return any(s.queue.rows for s in self.sources.values())
+
+    def drain(self, committer: Committer) -> Tick | None:
+        """A tick of what waits and of what the clock did; None if there is nothing."""
+        self._taken = []
+        engine = self.engine
+        left = TICK_ROWS
+        for source in list(self.sources.values()):
+            if source.queue.rows and left > 0:
+                entries = source.queue.take(left)
+                left -= sum(n for n, _ in entries)
+                self._taken.append((source, entries, source.mark()))
+        now_us = engine.advance_now()
+        watermarks = self._clock(now_us)
+        if not self._taken and not watermarks and not engine.circuit_due(now_us):
+            return None
+        tick = committer.new_tick()
+        tick.watermarks.update(watermarks)
+        with engine.lock:
+            for source, entries, _ in self._taken:
+                for _, arrival in entries:
+                    self._take(source, arrival, tick)
+        return tick
+
+    def _clock(self, now_us: int) -> dict[int, int]:
+        moved: dict[int, int] = {}
+        for oid, tracker in self.engine.trackers():
+            if tracker.policy.idle_timeout_us is not None and tracker.clock(now_us):
+                moved[oid] = tracker.value
+        return moved
+
+    def _take(self, source: SourceRuntime, arrival: Arrival, tick: Tick) -> None:
+        """Under the state lock."""
+        engine = self.engine
+        oid = source.relation.oid
+        for partition, offset, payload, reason in arrival.bad:
+            tick.source_errors.append((source.relation.name, partition, offset, payload, reason))
+        rows = arrival.rows
+        if source.is_table and rows.num_rows:
+            table = engine.tables[oid]
+            retract, insert = table.no_rows(), rows
+            if source.relation.primary_key:
+                merge = source.relation.on_conflict == "update_if_not_null"
+                resolved = insert_overwrite(TableImage(table), rows, merge=merge)
+                retract, insert = resolved.retract, resolved.insert
+            change = table.prepare(retract, insert, tick.now_us, arrival.partition)
+            table.apply(change, tick.version, engine.pinned)
+            tick.changes.append(change)
+        elif not source.is_table:
+            tick.inputs.append(self._input(source, arrival, tick))
+        source.note(arrival)
+        tick.positions.setdefault(oid, {})[arrival.partition] = arrival.offset
+
+    def _input(self, source: SourceRuntime, arrival: Arrival, tick: Tick) -> SourceInput:
+        tracker = source.tracker
+        before = None if tracker is None else tracker.state
+        row_watermark = None
+        watermark = END_OF_TIME
+        if tracker is not None:
+            observed = tracker.observe(arrival.rows, tick.now_us, arrival.partition)
+            row_watermark, watermark = observed.before, tracker.value
+        delta = Delta(arrival.rows, None, row_watermark)
+        return SourceInput(source.relation.oid, arrival.partition, delta, watermark, before)
+
+    def rewind(self) -> None:
+        """The tick of the last `drain` failed: its rows go back to their queues."""
+        for source, entries, mark in self._taken:
+            source.reset(mark)
+            source.queue.put_back(entries)
+        self._taken = []
+
+    # --- reads ----------------------------------------------------------------------------------
+    def history(self, oid: int) -> Delta:
+        """What a new view over a source starts with: all rows it has delivered."""
+        source = self.sources[oid]
+        if not source.runs:
+            return Delta.empty(source.relation.columns)
+        return source.history(self.engine.advance_now())
+
+    def sample(self, oid: int) -> pa.Table:
+        """The rows of a source for a plain SELECT."""
+        return self.sources[oid].sample(SAMPLE_ROWS)
+
+    def flush(self) -> None:
+        """Wait until what the sources have to give now is in the views; not for the engine thread."""
+        deadline = time.monotonic() + FLUSH_PATIENCE_S
+        sources = [s for s in self.sources.values() if s.started]
+        for source in sources:
+            source.wait_delivered(deadline)
+        while any(s.queue.rows for s in sources) and time.monotonic() < deadline:
+            self.engine.scheduler.call(lambda: None)
+            time.sleep(0.001)
+        self.engine.scheduler.call(lambda: None)
+
+    def save(self) -> dict[int, Any]:
+        """Positions and counts, for the manifest."""
+        return {
+            oid: {
+                "positions": s.positions,
+                "runs": s.runs,
+                "rows": s.rows,
+                "tracker": None if s.tracker is None else s.tracker.save(),
+            }
+            for oid, s in self.sources.items()
+        }
+
+    def load(self, oid: int, saved: dict[str, Any]) -> None:
+        """Inverse of `save`, for one source."""
+        source = self.sources[oid]
+        source.positions = saved["positions"]
+        source.runs = saved["runs"]
+        source.rows = saved["rows"]
+        if source.tracker is not None and saved["tracker"] is not None:
+            source.tracker.load(saved["tracker"])

@@ -1,0 +1,118 @@
+"""What sessions ask of the engine thread, and the ticks it makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from streamsql.core.delta import Delta
+from streamsql.core.errors import SerializationFailure, UniqueViolation
+from streamsql.engine.ddl import DdlOp
+from streamsql.engine.dml.conflicts import Resolved, check_unique
+from streamsql.engine.dml.pending import PendingWrites, TableImage
+from streamsql.engine.storage.table import TableChange, TableState
+from streamsql.engine.storage.watermarks import WatermarkState
+
+
+class StaleRead(Exception):
+    """Rows that a statement read have changed since: evaluate it again."""
+
+
+class Write(Protocol):
+    """One table's part of a request. `resolve` is called by the engine thread under the state lock
+    and says what becomes of the table; `evaluate` reads again what the statement depends on, after
+    a StaleRead."""
+
+    relation_id: int
+
+    def resolve(self, image: TableImage) -> Resolved: ...
+
+    def evaluate(self) -> None: ...
+
+
+@dataclass
+class PreparedWrite:
+    """The writes of a transaction to one table: checked against what committed meanwhile."""
+
+    pending: PendingWrites
+
+    @property
+    def relation_id(self) -> int:
+        return self.pending.table.relation.oid
+
+    def resolve(self, image: TableImage) -> Resolved:
+        """Raises: SerializationFailure (40001) if somebody else changed the same rows or keys."""
+        pending = self.pending
+        if not image.are_live(pending.retracted).all():
+            raise conflict()
+        visible = pending.inserted.select(list(range(image.table.num_columns)))
+        rows = pa.RecordBatch.from_arrays(
+            visible.columns, schema=image.table.relation.columns.arrow
+        )
+        try:
+            check_unique(image, rows, pending.retracted)
+        except UniqueViolation as error:
+            raise conflict(error.detail) from error
+        return Resolved(pending.retracted, rows, rows.num_rows)
+
+    def evaluate(self) -> None:
+        raise AssertionError("a transaction's writes are not evaluated again")
+
+
+def conflict(detail: str | None = None) -> SerializationFailure:
+    """40001, with PostgreSQL's words."""
+    return SerializationFailure(
+        "could not serialize access due to concurrent update",
+        detail=detail,
+        hint="Run the transaction again.",
+    )
+
+
+@dataclass
+class CommitRequest:
+    """Everything that one statement or transaction changes: one tick.
+
+    new_tables: the (empty) states of tables made by `ddl`. force: make a tick even if nothing
+    changes. version: of the tick, filled in by the engine.
+    """
+
+    writes: Sequence[Write] = ()
+    ddl: Sequence[DdlOp] = ()
+    new_tables: dict[int, TableState] = field(default_factory=dict)
+    force: bool = False
+    version: int = 0
+
+
+@dataclass
+class SourceInput:
+    """Rows of a source (which keeps none) in one tick; before: to undo the watermark."""
+
+    relation_id: int
+    partition: str
+    delta: Delta
+    watermark: int
+    before: WatermarkState | None
+
+
+@dataclass
+class Tick:
+    """One version in the making.
+
+    changes: applied to their tables already. inputs: source rows. watermarks: relations whose
+    watermark moved without rows. positions: source → partition → position after this tick.
+    source_errors: rows for `streamsql.source_errors`.
+    """
+
+    version: int
+    now_us: int
+    changes: list[TableChange] = field(default_factory=list)
+    inputs: list[SourceInput] = field(default_factory=list)
+    watermarks: dict[int, int] = field(default_factory=dict)
+    positions: dict[int, dict[str, object]] = field(default_factory=dict)
+    source_errors: list[tuple[object, ...]] = field(default_factory=list)
+    ddl: Sequence[DdlOp] = ()
+    advance: dict[int, int] = field(default_factory=dict)
+    clock: str | None = None

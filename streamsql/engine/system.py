@@ -1,0 +1,280 @@
+"""The system relations of schema `streamsql`: what was late, what failed, what is running."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import LateRow, RowError, Step
+from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
+from streamsql.core.schema import Schema
+from streamsql.core.types import BIGINT, INTERVAL, JSON, TEXT, TIMESTAMP
+from streamsql.engine.json_rows import rows_as_json
+from streamsql.engine.relations import Relation
+from streamsql.engine.requests import Tick
+from streamsql.engine.storage.table import TableChange
+from streamsql.engine.storage.watermarks import to_us
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+KEPT_ROWS = 1_000_000
+"""Rows of late_rows and source_errors that are kept; the oldest go first."""
+
+FIRST_OID = 13100
+
+SCHEMAS: dict[str, Schema] = {
+    "late_rows": Schema.of(
+        ("view", TEXT), ("source", TEXT), ("row", JSON), ("event_time", TIMESTAMP),
+        ("watermark", TIMESTAMP), ("late_by", INTERVAL), ("version", BIGINT),
+    ),
+    "view_errors": Schema.of(
+        ("view", TEXT), ("sqlstate", TEXT), ("message", TEXT), ("row", JSON), ("version", BIGINT)
+    ),
+    "source_errors": Schema.of(
+        ("source", TEXT), ("partition", TEXT), ("offset", TEXT), ("payload", TEXT),
+        ("reason", TEXT), ("version", BIGINT),
+    ),
+    "watermarks": Schema.of(
+        ("relation", TEXT), ("operator", TEXT), ("watermark", TIMESTAMP), ("held_back_by", TEXT),
+        ("since", TIMESTAMP),
+    ),
+    "sources": Schema.of(
+        ("name", TEXT), ("connector", TEXT), ("status", TEXT), ("rows", BIGINT),
+        ("queued_rows", BIGINT), ("positions", JSON), ("error", TEXT),
+    ),
+    "sinks": Schema.of(("name", TEXT), ("connector", TEXT), ("status", TEXT), ("error", TEXT)),
+    "jobs": Schema.of(
+        ("id", BIGINT), ("name", TEXT), ("type", TEXT), ("status", TEXT), ("error", TEXT)
+    ),
+    "operators": Schema.of(
+        ("view", TEXT), ("node", BIGINT), ("operator", TEXT), ("maintenance", TEXT),
+        ("state", TEXT), ("state_rows", BIGINT), ("state_bytes", BIGINT), ("rows_in", BIGINT),
+        ("rows_out", BIGINT), ("late_rows", BIGINT), ("errors", BIGINT), ("busy_us", BIGINT),
+        ("watermark", TIMESTAMP),
+    ),
+    "settings": Schema.of(("name", TEXT), ("value", TEXT), ("description", TEXT)),
+}  # fmt: skip
+
+ERROR_KEY = tuple[str, str, str, str]
+
+
+def system_relations() -> list[Relation]:
+    """The catalog's entries."""
+    return [
+        Relation(
+            oid=FIRST_OID + i,
+            schema="streamsql",
+            name=name,
+            kind="system",
+            columns=schema,
+            type_oid=FIRST_OID + 100 + i,
+        )
+        for i, (name, schema) in enumerate(SCHEMAS.items())
+    ]
+
+
+class SystemState:
+    """What the system relations remember, and how the computed ones are made."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._late: list[pa.RecordBatch] = []
+        self._source_errors: list[pa.RecordBatch] = []
+        self._errors: dict[ERROR_KEY, list[int]] = {}
+        self._computed: dict[str, Callable[[], list[tuple[Any, ...]]]] = {
+            "watermarks": self._watermark_rows,
+            "sources": self._source_rows,
+            "sinks": list,
+            "jobs": self._job_rows,
+            "operators": self._operator_rows,
+            "settings": self._setting_rows,
+        }
+
+    # --- recording (engine thread) --------------------------------------------------------------
+    def record(self, tick: Tick, step: Step) -> None:
+        """Take what the operators reported in one tick."""
+        for late in step.late:
+            self._record_late(late, tick.version)
+        for error in step.errors:
+            self._record_error(error, tick.version)
+        if tick.source_errors:
+            rows = [(*row, tick.version) for row in tick.source_errors]
+            self._source_errors.append(batch_of(rows, SCHEMAS["source_errors"]))
+            trim(self._source_errors)
+
+    def _record_late(self, late: LateRow, version: int) -> None:
+        event = np.asarray(late.event_time_us, np.int64)
+        watermark = np.asarray(late.watermark_us, np.int64)
+        n = late.batch.num_rows
+        rows = rows_as_json(late.batch, late.schema)
+        intervals = [(0, 0, int(us) * 1000) for us in (watermark - event).tolist()]
+        for view, source in self.engine.owners_of(late.node):
+            columns = [
+                pa.array([view] * n, pa.string()),
+                pa.array([source] * n, pa.string()),
+                rows,
+                pa.array(event).cast(pa.timestamp("us")),
+                pa.array(watermark).cast(pa.timestamp("us")),
+                pa.array(intervals, pa.month_day_nano_interval()),
+                pa.array(np.full(n, version, np.int64)),
+            ]
+            schema = SCHEMAS["late_rows"].arrow
+            self._late.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        trim(self._late)
+
+    def _record_error(self, error: RowError, version: int) -> None:
+        """An error that is retracted (its row was corrected) leaves the relation again."""
+        for view, _ in self.engine.owners_of(error.node):
+            key = (view, error.sqlstate, error.message, error.row_json)
+            versions = self._errors.setdefault(key, [])
+            if error.weight > 0:
+                versions += [version] * min(error.weight, KEPT_ROWS)
+            else:
+                del versions[max(0, len(versions) + error.weight) :]
+            if not versions:
+                del self._errors[key]
+
+    def record_ahead(self, tick: Tick, relation: Relation, change: TableChange) -> None:
+        """Rows too far ahead of the clock: they are kept, but moved no watermark."""
+        rows = change.inserted.take(pa.array(change.ahead))
+        visible = rows.select(list(range(len(relation.columns))))
+        texts = rows_as_json(visible, relation.columns).to_pylist()
+        reason = "event time is further ahead of the clock than max_future allows"
+        found = [(relation.name, "", "", text, reason, tick.version) for text in texts]
+        self._source_errors.append(batch_of(found, SCHEMAS["source_errors"]))
+        trim(self._source_errors)
+
+    def forget(self, relation: Relation) -> None:
+        """A dropped view's errors and late rows go with it."""
+        for key in [k for k in self._errors if k[0] == relation.name]:
+            del self._errors[key]
+        if relation.kind == "materialized_view":
+            kept = []
+            for batch in self._late:
+                mask = np.asarray(batch.column(0).to_numpy(zero_copy_only=False) != relation.name)
+                if mask.any():
+                    kept.append(batch if mask.all() else batch.filter(pa.array(mask)))
+            self._late = kept
+
+    # --- reading --------------------------------------------------------------------------------
+    def table(self, name: str) -> pa.Table:
+        """The rows of one system relation now."""
+        schema = SCHEMAS[name].arrow
+        if name == "late_rows":
+            return pa.Table.from_batches(list(self._late), schema=schema)
+        if name == "source_errors":
+            return pa.Table.from_batches(list(self._source_errors), schema=schema)
+        if name == "view_errors":
+            rows = [(*key, v) for key, versions in list(self._errors.items()) for v in versions]
+            return pa.Table.from_batches([batch_of(rows, SCHEMAS[name])], schema=schema)
+        return pa.Table.from_batches([batch_of(self._computed[name](), SCHEMAS[name])])
+
+    def _watermark_rows(self) -> list[tuple[Any, ...]]:
+        engine = self.engine
+        rows: list[tuple[Any, ...]] = []
+        for oid, tracker in engine.trackers():
+            name = engine.catalog.relations[oid].name
+            held = tracker.held_back_by(engine.advance_now())
+            since = tracker.state.since_us or None
+            rows.append((name, "source", time_or_none(tracker.value), held, since))
+        names = {node: engine.catalog.relations[oid].name for oid, node in engine.nodes.items()}
+        for view in list(engine.views.values()):
+            for node_id in engine.own_nodes(view):
+                node = engine.circuit.nodes.get(node_id)
+                if node is None or node.watermark in (NO_WATERMARK, END_OF_TIME):
+                    continue
+                slowest = min(
+                    node.inputs, key=lambda i: engine.circuit.nodes[i].watermark, default=None
+                )
+                held = None if slowest is None else engine.node_name(slowest, names)
+                label = f"{node.operator.name} #{node_id}"
+                row = (view.relation.name, label, time_or_none(node.watermark), held, None)
+                rows.append(row)
+        return rows
+
+    def _source_rows(self) -> list[tuple[Any, ...]]:
+        import json
+
+        return [
+            (s.relation.name, s.relation.connector, s.status, s.rows, s.queue.rows,
+             json.dumps(s.positions), s.error)
+            for s in list(self.engine.sources.values())
+        ]  # fmt: skip
+
+    def _job_rows(self) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for oid, view in list(self.engine.views.items()):
+            failure = self.engine.view_failure(view)
+            status = "running" if failure is None else "failed"
+            error = None if failure is None else str(failure)
+            rows.append((oid, view.relation.name, "materialized view", status, error))
+        for oid, source in list(self.engine.sources.items()):
+            rows.append((oid, source.relation.name, "source", source.status, source.error))
+        return rows
+
+    def _operator_rows(self) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for view in list(self.engine.views.values()):
+            for node_id in self.engine.own_nodes(view):
+                node = self.engine.circuit.nodes.get(node_id)
+                if node is None:
+                    continue
+                op, m = node.operator, node.metrics
+                rows.append(
+                    (view.relation.name, node_id, op.name, op.maintenance,
+                     op.explain().get("state"), op.state_rows(), op.state_bytes(), m.rows_in,
+                     m.rows_out, m.late_rows, m.errors, m.busy_ns // 1000,
+                     time_or_none(node.watermark))
+                )  # fmt: skip
+        return rows
+
+    def _setting_rows(self) -> list[tuple[Any, ...]]:
+        from streamsql.engine.settings import Variables
+
+        return list(Variables(self.engine.settings()).all())
+
+    # --- checkpoints ----------------------------------------------------------------------------
+    def save(self) -> dict[str, pa.Table]:
+        """The rows that are kept, as tables."""
+        return {n: self.table(n) for n in ("late_rows", "source_errors", "view_errors")}
+
+    def load(self, saved: dict[str, pa.Table]) -> None:
+        """Inverse of `save`."""
+        self._late = saved["late_rows"].to_batches()
+        self._source_errors = saved["source_errors"].to_batches()
+        self._errors.clear()
+        counts = Counter(zip(*(c.to_pylist() for c in saved["view_errors"].columns), strict=True))
+        for (*key, version), n in counts.items():
+            self._errors.setdefault(tuple(key), []).extend([version] * n)  # type: ignore[arg-type]
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: Schema) -> pa.RecordBatch:
+    """Rows of Python values as a batch; times are µs."""
+    columns = []
+    for i, column in enumerate(schema):
+        values = [row[i] for row in rows]
+        if column.type == TIMESTAMP:
+            columns.append(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+        else:
+            columns.append(pa.array(values, column.type.arrow))
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def trim(batches: list[pa.RecordBatch]) -> None:
+    """Drop the oldest batches beyond the limit."""
+    total = sum(b.num_rows for b in batches)
+    while len(batches) > 1 and total - batches[0].num_rows >= KEPT_ROWS:
+        total -= batches.pop(0).num_rows
+
+
+def time_or_none(us: int) -> int | None:
+    """µs, or None for "not yet" and "never"."""
+    return None if us in (NO_WATERMARK, END_OF_TIME) else us
+
+
+__all__ = ["SCHEMAS", "SystemState", "system_relations", "to_us"]
