@@ -1,1 +1,1 @@
-"""Sources and formats."""
+"""Sources: where rows come from, one file each, listed in `registry.SOURCES`."""
