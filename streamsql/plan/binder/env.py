@@ -1,0 +1,74 @@
+"""Where a query stands: what it sees above itself (Env) and what a FROM item is (FromItem)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from streamsql.functions.expressions import column
+from streamsql.plan.binder.context import CteMap, Statement
+from streamsql.plan.binder.scope import NamedColumn, NamedRelation, Namespace, Origin, Scope
+from streamsql.plan.nodes import LogicalPlan
+
+
+@dataclass(frozen=True)
+class Env:
+    """parent: scope of the enclosing row (None at the top). ctes: visible WITH items."""
+
+    statement: Statement
+    parent: Scope | None = None
+    ctes: CteMap = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ctes is None:
+            object.__setattr__(self, "ctes", {})
+
+    @property
+    def level(self) -> int:
+        """Number of enclosing rows."""
+        return 0 if self.parent is None else self.parent.level + 1
+
+    def inside(self, scope: Scope) -> Env:
+        """The surroundings of a subquery in an expression of `scope`'s row."""
+        return Env(self.statement, scope, scope.ctes)
+
+    def with_ctes(self, ctes: CteMap) -> Env:
+        """The same place with other WITH items in view."""
+        return replace(self, ctes=ctes)
+
+    def scope(self, namespace: Namespace) -> Scope:
+        """A scope for expressions over this row."""
+        return Scope(namespace, self.parent, self.ctes)
+
+
+@dataclass(frozen=True)
+class FromItem:
+    """A plan and the names of its row."""
+
+    plan: LogicalPlan
+    namespace: Namespace
+
+
+def position_of(node: object) -> int | None:
+    """Offset of the tree node in the statement's text, if the parser noted one."""
+    from streamsql.dialect import position_of as of_dialect
+
+    return of_dialect(node) if isinstance(node, exp.Expression) else None
+
+
+def named_item(
+    plan: LogicalPlan,
+    alias: str | None,
+    origins: tuple[Origin, ...],
+    **relation: object,
+) -> FromItem:
+    """A FROM item whose columns are the plan's; `alias` None = no qualifier reaches it."""
+    columns = tuple(
+        NamedColumn(c.name, column(i, c.type, c.name), o)
+        for i, (c, o) in enumerate(zip(plan.schema, origins, strict=True))
+    )
+    relations = []
+    if alias is not None:
+        relations.append(NamedRelation(alias, columns, **relation))  # type: ignore[arg-type]
+    return FromItem(plan, Namespace(len(columns), relations, list(columns)))

@@ -1,0 +1,172 @@
+"""Subqueries in expressions: scalar, EXISTS, IN, ANY/ALL, ARRAY."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from streamsql.core.errors import SqlSyntaxError
+from streamsql.core.schema import Schema
+from streamsql.core.types import BOOLEAN, TEXT, Kind, array_of
+from streamsql.dialect.nodes import ArrayQuery
+from streamsql.functions.coerce import common_type
+from streamsql.functions.expressions import Call, Expr, Subquery, column
+from streamsql.plan.binder.env import position_of
+from streamsql.plan.binder.expressions import ExprBinder, Handler
+from streamsql.plan.binder.operators import negated, row_items
+from streamsql.plan.binder.outputs import known_outputs, typed_outputs
+from streamsql.plan.nodes import LogicalPlan
+
+REGISTRY_NAMES = {"=": "eq", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+"""Comparison operators by the names that `Subquery.operator` holds."""
+
+
+def bind_plan(binder: ExprBinder, node: exp.Expression) -> LogicalPlan:
+    """The plan of a subquery; columns that are still UNKNOWN stay so."""
+    from streamsql.plan.binder.query import bind_query_tree
+
+    return bind_query_tree(node, binder.subquery_env()).plan
+
+
+def _one_column(plan: LogicalPlan, position: int | None) -> LogicalPlan:
+    if len(plan.schema) != 1:
+        raise SqlSyntaxError(
+            "subquery must return only one column",
+            position=position,
+            hint="Select one column, or use EXISTS.",
+        )
+    return plan
+
+
+def _scalar(binder: ExprBinder, node: exp.Subquery) -> Expr:
+    position = position_of(node)
+    plan = known_outputs(_one_column(bind_plan(binder, node), position))
+    return Subquery(kind="scalar", plan=plan, type=plan.schema[0].type, position=position)
+
+
+def _exists(binder: ExprBinder, node: exp.Exists) -> Expr:
+    plan = known_outputs(bind_plan(binder, node.this))
+    return Subquery(kind="exists", plan=plan, type=BOOLEAN)
+
+
+def _array(binder: ExprBinder, node: ArrayQuery) -> Expr:
+    plan = known_outputs(_one_column(bind_plan(binder, node.this), position_of(node)))
+    return Subquery(kind="array", plan=plan, type=array_of(plan.schema[0].type))
+
+
+def bind_in_query(
+    binder: ExprBinder,
+    left: exp.Expression,
+    query: exp.Expression,
+    negate: bool,
+    position: int | None,
+) -> Expr:
+    """left [NOT] IN (query); left may be a row."""
+    return _membership(binder, "in", "=", left, query, negate, position)
+
+
+def bind_quantified(
+    binder: ExprBinder,
+    symbol: str,
+    left: exp.Expression,
+    right: exp.Expression,
+    position: int | None,
+) -> Expr:
+    """left <symbol> ANY/ALL (query or array)."""
+    every = isinstance(right, exp.All)
+    inner = right.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if not isinstance(inner, exp.Subquery | exp.Query):
+        return _over_array(binder, symbol, left, inner, every, position)
+    if symbol == "=" and not every:
+        return _membership(binder, "in", "=", left, inner, False, position)
+    if symbol == "<>" and every:
+        return _membership(binder, "in", "=", left, inner, True, position)
+    return _membership(binder, "all" if every else "any", symbol, left, inner, False, position)
+
+
+def _over_array(
+    binder: ExprBinder,
+    symbol: str,
+    left: exp.Expression,
+    right: exp.Expression,
+    every: bool,
+    position: int | None,
+) -> Expr:
+    """x = ANY(array) and its kin: a call of the registry with the comparison's name."""
+    value, array = binder.bind(left), binder.bind(right)
+    if array.type.kind is Kind.UNKNOWN:
+        element = TEXT if value.type.kind is Kind.UNKNOWN else value.type
+        array = binder.coerce(array, array_of(element))
+    if value.type.kind is Kind.UNKNOWN and array.type.element is not None:
+        value = binder.coerce(value, array.type.element)
+    return binder.call(f"{symbol} {'all' if every else 'any'}", [value, array], position)
+
+
+def _membership(
+    binder: ExprBinder,
+    kind: str,
+    symbol: str,
+    left: exp.Expression,
+    query: exp.Expression,
+    negate: bool,
+    position: int | None,
+) -> Expr:
+    items = row_items(left)
+    operands = binder.bind_all(items if items is not None else [left])
+    plan = bind_plan(binder, query)
+    if len(plan.schema) != len(operands):
+        few = len(plan.schema) < len(operands)
+        raise SqlSyntaxError(
+            f"subquery has too {'few' if few else 'many'} columns", position=position
+        )
+    operands, plan = _align(binder, symbol, operands, plan, position)
+    expr = Subquery(
+        kind=kind,
+        plan=plan,
+        operands=tuple(operands),
+        operator=REGISTRY_NAMES.get(symbol, symbol),
+        negated=negate and kind == "in",
+        type=BOOLEAN,
+        position=position,
+    )
+    return negated(expr) if negate and kind != "in" else expr
+
+
+def _align(
+    binder: ExprBinder,
+    symbol: str,
+    operands: list[Expr],
+    plan: LogicalPlan,
+    position: int | None,
+) -> tuple[list[Expr], LogicalPlan]:
+    """Operands and subquery columns of the types that the comparison compares."""
+    types = []
+    wanted = []
+    for i, operand in enumerate(operands):
+        inner = plan.schema[i].type
+        if inner.kind is Kind.UNKNOWN:
+            target = TEXT if operand.type.kind is Kind.UNKNOWN else operand.type
+            types.append(target)
+            wanted.append(target)
+            continue
+        compared = binder.call(symbol, [operand, column(i, inner)], position)
+        if isinstance(compared, Call) and len(compared.args) == 2:
+            types.append(compared.args[0].type)
+            wanted.append(compared.args[1].type)
+        else:
+            shared = common_type([operand.type, inner], what="IN")
+            types.append(shared)
+            wanted.append(shared)
+    aligned = [binder.coerce(o, t) for o, t in zip(operands, types, strict=True)]
+    schema: Schema = plan.schema
+    if list(schema.types) != wanted:
+        plan = typed_outputs(plan, wanted)
+    return aligned, plan
+
+
+HANDLERS: dict[type[exp.Expression], Handler] = {
+    exp.Subquery: _scalar,
+    exp.Exists: _exists,
+    ArrayQuery: _array,
+}
