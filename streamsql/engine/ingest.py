@@ -155,7 +155,7 @@ class Ingest:
         return self.sources[oid].sample(SAMPLE_ROWS)
 
     def flush(self) -> None:
-        """Wait until what the sources have to give now is in the views; not for the engine thread."""
+        """Wait until what the sources have to give now is in the views. From session threads."""
         deadline = time.monotonic() + FLUSH_PATIENCE_S
         sources = [s for s in self.sources.values() if s.started]
         for source in sources:

@@ -1,0 +1,60 @@
+"""The data directory: what is written before a write is acknowledged, and how it comes back.
+
+A log record is one tick: catalog changes, each table's removed and added rows, source rows and
+positions, the clock. A checkpoint holds everything as of one version. Recovery loads the newest
+checkpoint and runs the records after it through the same code as the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+    from streamsql.engine.requests import Tick
+
+
+class Durability(Protocol):
+    """What the commit path asks of the disk."""
+
+    def log(self, ticks: Sequence[Tick]) -> None:
+        """Make these ticks durable, all or none. Raises: DiskError, OSError."""
+        ...
+
+    def checkpoint_if_due(self) -> None:
+        """Write a checkpoint if the log has grown or time has passed."""
+        ...
+
+    def recover(self) -> None:
+        """Bring the engine to the newest durable version."""
+        ...
+
+    def close(self) -> None:
+        """Write a last checkpoint and let the directory go."""
+        ...
+
+
+class InMemory:
+    """`:memory:`: nothing is kept."""
+
+    def log(self, ticks: Sequence[Tick]) -> None:
+        return
+
+    def checkpoint_if_due(self) -> None:
+        return
+
+    def recover(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+def open_durability(engine: Engine, path: str | None) -> Durability:
+    """The durability of a data directory, or of none."""
+    if path is None:
+        return InMemory()
+    from streamsql.engine.datadir import DataDirectory
+
+    return DataDirectory(engine, path)

@@ -1,0 +1,287 @@
+"""The engine: everything that one database holds in memory, and the thread that changes it.
+
+Who may touch what: the engine thread changes everything; rows, versions, the catalog and the
+subscriptions under `lock`, which readers take for as long as it takes to note which rows they will
+read. Operators and circuit belong to the engine thread alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from streamsql.circuit.graph import Circuit
+from streamsql.circuit.operator import Step
+from streamsql.core.clock import Clock, ManualClock, SystemClock
+from streamsql.core.delta import Delta, concat
+from streamsql.core.errors import (
+    AdminShutdown,
+    FeatureNotSupported,
+    ObjectNotInPrerequisiteState,
+    StreamSqlError,
+)
+from streamsql.engine.build import CatalogBuilder
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.commit import Committer
+from streamsql.engine.dml.pending import PendingWrites
+from streamsql.engine.durability import Durability, open_durability
+from streamsql.engine.ingest import Ingest
+from streamsql.engine.reads.duck import DuckPool
+from streamsql.engine.reads.view import ReadView, Stored
+from streamsql.engine.requests import CommitRequest
+from streamsql.engine.sources import SourceRuntime
+from streamsql.engine.storage.table import TableState
+from streamsql.engine.storage.view import ViewState
+from streamsql.engine.storage.watermarks import WatermarkTracker
+from streamsql.engine.subscriptions import Hub
+from streamsql.engine.system import SystemState, system_relations
+from streamsql.runtime.scheduler import Scheduler
+
+
+class Engine:
+    """One database's state. version: the newest published version (0 = nothing happened yet)."""
+
+    def __init__(self, path: str | None, clock: Clock | None = None) -> None:
+        self.catalog = Catalog(system_relations())
+        self.tables: dict[int, TableState] = {}
+        self.views: dict[int, ViewState] = {}
+        self.sources: dict[int, SourceRuntime] = {}
+        self.nodes: dict[int, int] = {}
+        self.views_of_node: dict[int, list[ViewState]] = {}
+        self.circuit = Circuit()
+        self.clock: Clock = clock or SystemClock()
+        self.lock = threading.RLock()
+        self.version = 0
+        self.hub = Hub()
+        self.pool = DuckPool()
+        self._pins: Counter[int] = Counter()
+        self._now_us = 0
+        self.closed = False
+        self.committer = Committer(self)
+        self.builder = CatalogBuilder(self)
+        self.ingest = Ingest(self)
+        self.system = SystemState(self)
+        self.scheduler: Scheduler[CommitRequest] = Scheduler(
+            commit=self.committer.commit,
+            has_input=self.ingest.has_input,
+            next_due_us=self.next_due_us,
+            now_us=self.clock_us,
+            real_time=lambda: not isinstance(self.clock, ManualClock),
+        )
+        self.durability: Durability = open_durability(self, path)
+        self.durability.recover()
+        self.ingest.add(dict(self.sources))
+        self.scheduler.start()
+
+    # --- time -----------------------------------------------------------------------------------
+    def clock_us(self) -> int:
+        """The clock, µs; it is never behind the newest tick."""
+        return max(self.clock.now_us(), self._now_us)
+
+    def advance_now(self) -> int:
+        """The clock for a tick: from now on time is not earlier than this."""
+        self._now_us = self.clock_us()
+        return self._now_us
+
+    def restore_now(self, now_us: int) -> None:
+        """Replay: time is at least this."""
+        self._now_us = max(self._now_us, now_us)
+
+    def set_clock(self, mode: str) -> None:
+        """`SET streamsql.clock`: system or manual. Engine thread."""
+        if mode == "manual" and not isinstance(self.clock, ManualClock):
+            self.clock = ManualClock(self.clock_us())
+        elif mode == "system" and isinstance(self.clock, ManualClock):
+            self.clock = SystemClock()
+
+    def settings(self) -> dict[str, str]:
+        """Values of variables that belong to the server, not to a session."""
+        manual = isinstance(self.clock, ManualClock)
+        return {"streamsql.clock": "manual" if manual else "system"}
+
+    def trackers(self) -> Iterator[tuple[int, WatermarkTracker]]:
+        """(relation, its watermark tracker) of everything that has one."""
+        for oid, table in list(self.tables.items()):
+            if table.tracker is not None:
+                yield oid, table.tracker
+        for oid, source in list(self.sources.items()):
+            if source.tracker is not None:
+                yield oid, source.tracker
+
+    def next_due_us(self) -> int | None:
+        """When the clock alone will change something, µs."""
+        due = [self.circuit.next_timer_us()]
+        now_us = self.clock_us()
+        due += [t.next_due_us(now_us) for _, t in self.trackers() if t.policy.idle_timeout_us]
+        return min((d for d in due if d is not None), default=None)
+
+    def circuit_due(self, now_us: int) -> bool:
+        """Whether an operator waits for this time."""
+        due = self.circuit.next_timer_us()
+        return due is not None and due <= now_us
+
+    # --- the circuit ----------------------------------------------------------------------------
+    def step_circuit(
+        self, step: Step, deltas: Mapping[int, list[Delta]], watermarks: Mapping[int, int]
+    ) -> dict[int, Delta]:
+        """One tick of all views."""
+        nodes = self.circuit.nodes
+        given = {
+            n: parts[0] if len(parts) == 1 else concat(parts, nodes[n].operator.schema)
+            for n, parts in deltas.items()
+            if nodes[n].consumers
+        }
+        return self.circuit.step(step, given, watermarks)
+
+    def own_nodes(self, view: ViewState) -> list[int]:
+        """The nodes that compute a view from the relations it names, in topological order."""
+        borders = set(self.nodes.values()) - {view.node}
+        found: set[int] = set()
+        stack = [view.node]
+        while stack:
+            node_id = stack.pop()
+            node = self.circuit.nodes.get(node_id)
+            if node is not None and node_id not in found and node_id not in borders:
+                found.add(node_id)
+                stack.extend(node.inputs)
+        return sorted(found)
+
+    def owners_of(self, node_id: int) -> list[tuple[str, str]]:
+        """(view, relation it reads) for each view that a node works for."""
+        by_node = {node: oid for oid, node in self.nodes.items()}
+        names = []
+        for view in self.views.values():
+            own = self.own_nodes(view)
+            if node_id not in own:
+                continue
+            inputs = {i for n in own for i in self.circuit.nodes[n].inputs} & by_node.keys()
+            relations = [self.relation_name(by_node[i]) for i in sorted(inputs)]
+            names.append((view.relation.name, relations[0] if relations else ""))
+        return names
+
+    def relation_name(self, oid: int) -> str:
+        """Its name, or its number while it is being made."""
+        relation = self.catalog.relations.get(oid)
+        return str(oid) if relation is None else relation.name
+
+    def node_name(self, node_id: int, names: Mapping[int, str]) -> str:
+        """A node for people: the relation it stands for, or its operator."""
+        if node_id in names:
+            return names[node_id]
+        return f"{self.circuit.nodes[node_id].operator.name} #{node_id}"
+
+    # --- reading --------------------------------------------------------------------------------
+    def stored(self, oid: int) -> Stored | None:
+        """Rows of a table or view; None for what is computed when it is read."""
+        return self.tables.get(oid) or self.views.get(oid)
+
+    def read_view(
+        self, version: int | None = None, pending: Mapping[int, PendingWrites] | None = None
+    ) -> ReadView:
+        """A view of one version (None = the newest published) and a transaction's writes."""
+        return ReadView(
+            self.version if version is None else version,
+            self.stored,
+            self.lock,
+            self.virtual,
+            pending or {},
+        )
+
+    def virtual(self, oid: int) -> pa.Table:
+        """Rows of a system relation or of a source."""
+        relation = self.catalog.relations[oid]
+        if relation.kind == "system":
+            return self.system.table(relation.name)
+        if relation.kind == "source":
+            return self.ingest.sample(oid)
+        raise ObjectNotInPrerequisiteState(f'relation "{relation.name}" was dropped or not built')
+
+    def view_failure(self, view: ViewState) -> Exception | None:
+        """Why reads of a view give an error, or None."""
+        if view.broken is not None:
+            return view.broken
+        if view.relation.options.get("on_error") == "fail":
+            for node_id in self.own_nodes(view):
+                failure = self.circuit.nodes[node_id].operator.failure()
+                if failure is not None:
+                    return view_error(*failure)
+        return None
+
+    def check_views(self, oids: set[int]) -> None:
+        """Raises: the error that a view among these fails with (`on_error = 'fail'`)."""
+        for oid in oids:
+            view = self.views.get(oid)
+            if view is not None:
+                failure = self.view_failure(view)
+                if failure is not None:
+                    raise failure
+
+    # --- pins -----------------------------------------------------------------------------------
+    def pin(self) -> int:
+        """The newest version, kept readable until `unpin`."""
+        with self.lock:
+            self._pins[self.version] += 1
+            return self.version
+
+    def unpin(self, version: int) -> None:
+        """Undo one `pin`."""
+        with self.lock:
+            self._pins[version] -= 1
+            if not self._pins[version]:
+                del self._pins[version]
+
+    @property
+    def pinned(self) -> int | None:
+        """The oldest version that a transaction may still read."""
+        return min(self._pins, default=None)
+
+    # --- writing --------------------------------------------------------------------------------
+    def commit(self, request: CommitRequest) -> CommitRequest:
+        """Have the engine thread do it; returns when it is durable and visible."""
+        if self.closed:
+            raise AdminShutdown("the database is closed")
+        if self.scheduler.on_engine_thread:
+            raise AssertionError("the engine thread must not wait for itself")
+        done: CommitRequest = self.scheduler.submit(request).wait()
+        return done
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run something alone on the engine thread."""
+        if self.closed:
+            raise AdminShutdown("the database is closed")
+        return self.scheduler.call(function)
+
+    def close(self) -> None:
+        """Stop sources and engine thread, write a checkpoint, free the data directory."""
+        if self.closed:
+            return
+        self.closed = True
+        self.ingest.close()
+        self.scheduler.stop()
+        with self.lock:
+            self.hub.close(AdminShutdown("the database is closed"))
+        self.durability.close()
+        self.pool.close()
+
+
+def view_error(sqlstate: str, message: str) -> StreamSqlError:
+    """The error of a failed view, with its own SQLSTATE."""
+    from streamsql.functions.duckdb_errors import error_class
+
+    return error_class(sqlstate)(
+        message,
+        hint="Correct or delete the row that fails; the view recovers by itself.",
+    )
+
+
+def refuse_system(relation_kind: str) -> None:
+    """Raises: FeatureNotSupported (0A000) for a system relation in a view."""
+    if relation_kind == "system":
+        raise FeatureNotSupported(
+            "system relations can not be used in a materialized view yet",
+            hint="Read them with a plain SELECT, or copy rows with INSERT ... SELECT.",
+        )

@@ -1,0 +1,1 @@
+"""The statements: one file a family, registered in `registry.STATEMENTS`."""

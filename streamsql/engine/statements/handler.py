@@ -1,0 +1,61 @@
+"""What a statement's handler is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from streamsql.core.types import SqlType
+from streamsql.engine.api import ResultColumn
+from streamsql.functions.expressions import Literal
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+Types = list[SqlType | None]
+"""Declared types of $1, $2, …; None = to be deduced."""
+
+Run = Callable[[Any, Any, tuple[Literal, ...], Types], Any]
+"""(session, statement, parameter values, their types) → Result | CopyIn | (CopyOut, Result)."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """columns: None without a result set."""
+
+    columns: tuple[ResultColumn, ...] | None = None
+    parameter_types: tuple[SqlType, ...] = ()
+
+
+Describe = Callable[[Any, Any, Types], Description]
+
+
+def _no_result(session: Session, statement: Any, declared: Types) -> Description:
+    return Description()
+
+
+@dataclass(frozen=True)
+class Handler:
+    """run: does it. describe: its types without running it. in_failed: allowed in a failed
+    transaction."""
+
+    run: Run
+    describe: Describe = _no_result
+    tag: str = ""
+    in_failed: bool = False
+
+
+def returns(*columns: tuple[str, SqlType]) -> Describe:
+    """Describe for statements with a fixed result."""
+    described = Description(tuple(ResultColumn(name, type_) for name, type_ in columns))
+
+    def describe(session: Session, statement: Any, declared: Types) -> Description:
+        return described
+
+    return describe
+
+
+def result_columns(pairs: Sequence[tuple[str, SqlType]]) -> tuple[ResultColumn, ...]:
+    """Plain result columns."""
+    return tuple(ResultColumn(name, type_) for name, type_ in pairs)
