@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from streamsql_server.encoding.registry import WIRE_TYPES, wire_type, wire_type_of
+from streamsql_server.encoding.rows import BINARY, FEW_ROWS, TEXT, RowEncoder
+from streamsql_server.encoding.wire_type import WireContext
 
 from streamsql.core import types as t
 from streamsql.core.errors import ArraySubscriptError, FeatureNotSupported
 from streamsql.engine.api import ResultColumn
-from streamsql_server.encoding.registry import WIRE_TYPES, wire_type, wire_type_of
-from streamsql_server.encoding.rows import BINARY, FEW_ROWS, TEXT, RowEncoder
-from streamsql_server.encoding.wire_type import WireContext
 from tests.server.golden.wire_cases import CASES, array
 
 GOLDEN: dict[str, Any] = json.loads(
@@ -42,7 +42,9 @@ def split_rows(data: bytes) -> list[list[bytes | None]]:
     return rows
 
 
-def encode(columns: list[pa.Array], types: list[t.SqlType], formats: list[int]) -> list[list[bytes | None]]:
+def encode(
+    columns: list[pa.Array], types: list[t.SqlType], formats: list[int]
+) -> list[list[bytes | None]]:
     result_columns = [ResultColumn(f"x{i}", type_) for i, type_ in enumerate(types)]
     encoder = RowEncoder(result_columns, formats, PARIS)
     batch = pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
@@ -108,14 +110,19 @@ PARSED = [case for case in CASES if wire_type_of(case[1]).parse_binary is not No
 @pytest.mark.parametrize("case", PARSED, ids=lambda case: case[0])
 def test_binary_parameter_reads_back(case: Any) -> None:
     name, type_, _, values = case
-    if type_.kind is t.Kind.ARRAY and type_.element.kind not in (t.Kind.INTEGER, t.Kind.TEXT, t.Kind.BOOLEAN):
+    if type_.kind is t.Kind.ARRAY and type_.element.kind not in (
+        t.Kind.INTEGER,
+        t.Kind.TEXT,
+        t.Kind.BOOLEAN,
+    ):
         pytest.skip("elements are covered by their own type")
     parse = wire_type_of(type_).parse_binary
     texts = [value["text"] for value in GOLDEN[name]["values"]]
     got = [parse(raw) for raw in expected(name, BINARY)]
     if type_.kind is t.Kind.INTERVAL:
         assert got == [
-            f"{v.months} months {v.days} days {v.nanoseconds // 1000} microseconds" for v, _ in values
+            f"{v.months} months {v.days} days {v.nanoseconds // 1000} microseconds"
+            for v, _ in values
         ]
         return
     if type_.kind in (t.Kind.NUMERIC, t.Kind.UUID, t.Kind.JSONB):
@@ -124,7 +131,11 @@ def test_binary_parameter_reads_back(case: Any) -> None:
     plain = [value if not isinstance(value, str) else None for value in got]
     column = array(type_, [value for value, _ in values])
     for got_value, text, raw in zip(got, texts, column, strict=True):
-        if isinstance(got_value, str) and type_.kind not in (t.Kind.TEXT, t.Kind.VARCHAR, t.Kind.JSON):
+        if isinstance(got_value, str) and type_.kind not in (
+            t.Kind.TEXT,
+            t.Kind.VARCHAR,
+            t.Kind.JSON,
+        ):
             assert got_value == text or type_.kind is t.Kind.TIMESTAMPTZ  # infinity, BC, > 9999
         elif got_value == got_value:  # not NaN
             assert got_value == raw.as_py()
@@ -133,7 +144,9 @@ def test_binary_parameter_reads_back(case: Any) -> None:
 
 def test_struct_and_map_travel_as_json() -> None:
     inner = t.array_of(t.TEXT)
-    type_ = t.struct_of((("a", t.INTEGER), ('q"', t.TEXT), ("l", inner), ("f", t.DOUBLE), ("t", t.TIMESTAMPTZ)))
+    type_ = t.struct_of(
+        (("a", t.INTEGER), ('q"', t.TEXT), ("l", inner), ("f", t.DOUBLE), ("t", t.TIMESTAMPTZ))
+    )
     import datetime as dt
 
     value = {
@@ -148,7 +161,11 @@ def test_struct_and_map_travel_as_json() -> None:
     map_type = t.map_of(t.TEXT, t.INTEGER)
     column = pa.array([[("k", 1), ("z", None)], None, []], map_type.arrow)
     assert encode([column], [map_type], [TEXT]) == [[b'{"k": 1, "z": null}'], [None], [b"{}"]]
-    assert encode([column], [map_type], [BINARY]) == [[b'\x01{"k": 1, "z": null}'], [None], [b"\x01{}"]]
+    assert encode([column], [map_type], [BINARY]) == [
+        [b'\x01{"k": 1, "z": null}'],
+        [None],
+        [b"\x01{}"],
+    ]
 
 
 def test_ragged_array_has_no_binary_form() -> None:

@@ -181,7 +181,8 @@ def _parse(data: bytes, element: WireType) -> list[Any]:
     sizes = [struct.unpack_from("!ii", data, 12 + 8 * i)[0] for i in range(count)]
     if any(size < 0 for size in sizes):
         raise ValueError("negative array size")
-    at, values = 12 + 8 * count, []
+    at = 12 + 8 * count
+    values: list[Any] = []
     assert element.parse_binary is not None
     for _ in range(int(np.prod(sizes, dtype=object)) if sizes else 0):
         (length,) = struct.unpack_from("!i", data, at)

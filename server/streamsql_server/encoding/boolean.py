@@ -32,5 +32,5 @@ def parse_binary(data: bytes) -> bool:
 
 
 BOOLEAN = WireType(
-    16, "bool", 1, 1000, text, binary, parse_binary, lambda value: "t" if value else "f"
+    16, "bool", 1, 1000, text, binary, parse_binary, lambda value: "t" if value else "f", plain=True
 )

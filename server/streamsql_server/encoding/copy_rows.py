@@ -9,13 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.engine.api import CopyOut, ResultColumn
-from streamsql_server.encoding.pieces import constant_width, from_strings
-from streamsql_server.encoding.rows import BINARY, COPY_DATA, TEXT, ColumnEncoder, RowEncoder
+from streamsql_server.encoding.pieces import constant_width, from_strings, offsets_of
+from streamsql_server.encoding.rows import (
+    BINARY,
+    COPY_DATA,
+    TEXT,
+    ColumnEncoder,
+    RowEncoder,
+    slices,
+)
 from streamsql_server.encoding.rows import joined as join_parts
-from streamsql_server.encoding.rows import slices
 from streamsql_server.encoding.wire_type import WireContext
 from streamsql_server.protocol.messages import copy_data
 
+_APART = frozenset("\t,;|")  # no number, date or the like contains one
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 _TEXT_ESCAPES = (
@@ -36,6 +43,7 @@ class CopyEncoder:
         self._rows: RowEncoder | None = None
         self._columns: list[ColumnEncoder] = []
         self._header_sent = False
+        self._delimiter_is_apart = copy.delimiter in _APART and copy.null in ("\\N", "")
         if self.binary:
             self._rows = RowEncoder(columns, [BINARY] * len(columns), context, COPY_DATA)
         else:
@@ -76,7 +84,7 @@ class CopyEncoder:
         sizes = np.full(n, 4 + max(len(self._columns), 1), np.int64)
         fields = []
         for encoder, column in zip(self._columns, batch.columns, strict=True):
-            field = from_strings(self._field(encoder.text(column)))
+            field = from_strings(self._field(encoder, column))
             sizes += field.lengths
             fields.append(field.data)
         head = np.empty(n, np.dtype([("tag", "u1"), ("size", ">i4")]))
@@ -88,30 +96,33 @@ class CopyEncoder:
         parts.append(pa.scalar(b"\n", pa.binary()))
         return join_parts(parts)
 
-    def _field(self, texts: pa.Array) -> pa.Array:
+    def _field(self, encoder: ColumnEncoder, column: pa.Array) -> pa.Array:
         """Escaped or quoted texts, the NULL marker where NULL; no NULLs left."""
-        return pc.fill_null(self._escaped(texts), self.copy.null)
+        texts = encoder.text(column)
+        if not (encoder.wire.plain and self._delimiter_is_apart):
+            texts = self._escaped(texts)
+        return texts.fill_null(self.copy.null) if texts.null_count else texts
 
     def _escaped(self, texts: pa.Array) -> pa.Array:
         return self._quoted(texts) if self.copy.format == "csv" else self._backslashed(texts)
 
     def _backslashed(self, texts: pa.Array) -> pa.Array:
-        pattern = r"[\\\x08\x0c\n\r\t\x0b" + _class_escape(self.copy.delimiter) + "]"
-        if not pc.any(pc.match_substring_regex(texts, pattern)).as_py():
+        delimiter = self.copy.delimiter
+        if not _occurs(texts, "".join(char for char, _ in _TEXT_ESCAPES) + delimiter):
             return texts
         for char, escape in _TEXT_ESCAPES:
             texts = pc.replace_substring(texts, char, escape)
-        if self.copy.delimiter != "\t":
-            delimiter = self.copy.delimiter
+        if delimiter != "\t":
             texts = pc.replace_substring(texts, delimiter, "\\" + delimiter)
         return texts
 
     def _quoted(self, texts: pa.Array) -> pa.Array:
         copy = self.copy
-        special = _class_escape(copy.delimiter) + _class_escape(copy.quote)
-        needs = pc.match_substring_regex(texts, f"[{special}\n\r]")
-        needs = pc.or_(needs, pc.equal(texts, copy.null))
-        if len(self._columns) == 1:  # a lone \. would end the data
+        special = copy.delimiter + copy.quote + "\n\r"
+        needs = pc.equal(texts, copy.null)
+        if _occurs(texts, special):
+            needs = pc.or_(needs, pc.match_substring_regex(texts, f"[{_class_escape(special)}]"))
+        if len(self._columns) == 1:  # a lone \\. would end the data
             needs = pc.or_(needs, pc.equal(texts, "\\."))
         needs = pc.fill_null(needs, False)
         if not pc.any(needs).as_py():
@@ -120,6 +131,17 @@ class CopyEncoder:
         return pc.if_else(
             needs, pc.binary_join_element_wise(copy.quote, escaped, copy.quote, ""), texts
         )
+
+
+def _occurs(texts: pa.Array, chars: str) -> bool:
+    """Is one of these (ASCII) characters anywhere in the column? One look at each byte."""
+    offsets = offsets_of(texts)
+    if offsets[-1] == offsets[0]:
+        return False
+    wanted = np.zeros(256, bool)
+    wanted[[ord(char) for char in chars]] = True
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    return bool(wanted[data].any())
 
 
 def _class_escape(char: str) -> str:

@@ -66,4 +66,8 @@ def parse_binary(data: bytes) -> Any:
     return date[0].as_py() + suffix[0].as_py()
 
 
-DATE = WireType(1082, "date", 4, 1182, text, binary, parse_binary)
+def _text_value(value: datetime.date) -> str:
+    return value.isoformat()
+
+
+DATE = WireType(1082, "date", 4, 1182, text, binary, parse_binary, _text_value, plain=True)

@@ -131,8 +131,9 @@ def float8_text(value: float) -> str:
 
 
 FLOAT4 = WireType(
-    700, "float4", 4, 1021, _text(np.float32, 1e6), _binary("f4"), _parser("!f")
+    700, "float4", 4, 1021, _text(np.float32, 1e6), _binary("f4"), _parser("!f"), plain=True
 )  # fmt: skip
 FLOAT8 = WireType(
-    701, "float8", 8, 1022, _text(np.float64, 1e15), _binary("f8"), _parser("!d"), float8_text
+    701, "float8", 8, 1022, _text(np.float64, 1e15), _binary("f8"), _parser("!d"), float8_text,
+    plain=True,
 )  # fmt: skip

@@ -36,6 +36,6 @@ def parser(width: int, *, signed: bool = True) -> Callable[[bytes], int]:
     return parse_binary
 
 
-INT2 = WireType(21, "int2", 2, 1005, text, _binary(pa.int16(), "i2"), parser(2), str)
-INT4 = WireType(23, "int4", 4, 1007, text, _binary(pa.int32(), "i4"), parser(4), str)
-INT8 = WireType(20, "int8", 8, 1016, text, _binary(pa.int64(), "i8"), parser(8), str)
+INT2 = WireType(21, "int2", 2, 1005, text, _binary(pa.int16(), "i2"), parser(2), str, plain=True)
+INT4 = WireType(23, "int4", 4, 1007, text, _binary(pa.int32(), "i4"), parser(4), str, plain=True)
+INT8 = WireType(20, "int8", 8, 1016, text, _binary(pa.int64(), "i8"), parser(8), str, plain=True)

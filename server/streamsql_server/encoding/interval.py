@@ -15,7 +15,6 @@ from streamsql_server.encoding.wire_type import WireContext, WireType
 
 _ARROW_LAYOUT = np.dtype([("months", "<i4"), ("days", "<i4"), ("ns", "<i8")])
 _WIRE_LAYOUT = np.dtype([("us", ">i8"), ("days", ">i4"), ("months", ">i4")])
-_PREFIXES = pa.array(["", " ", "+", " +"])
 
 
 def _parts(column: pa.Array, valid: BoolArray | None) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -52,7 +51,8 @@ def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
 
 
 def _prefix(blank: BoolArray, plus: BoolArray) -> pa.Array:
-    return _PREFIXES.take(pa.array(np.where(blank, 0, 1) + np.where(plus, 2, 0)))
+    space = pc.if_else(pa.array(blank), "", " ")
+    return pc.binary_join_element_wise(space, pc.if_else(pa.array(plus), "+", ""), "")
 
 
 def _named_part(

@@ -170,4 +170,4 @@ def parse_binary(data: bytes) -> Any:
     return Decimal(f"{minus}{head}.{shown}" if scale else f"{minus}{head}")
 
 
-NUMERIC = WireType(1700, "numeric", -1, 1231, text, binary, parse_binary)
+NUMERIC = WireType(1700, "numeric", -1, 1231, text, binary, parse_binary, plain=True)

@@ -7,6 +7,7 @@ by row in C++: the data buffer of the result *is* the byte stream, handed on wit
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -83,9 +84,11 @@ class ColumnEncoder:
         """The same one by one, for few rows."""
         single = self.wire.text_value
         if self.format == TEXT and single is not None:
-            return [
-                None if value is None else single(value).encode() for value in column.to_pylist()
-            ]
+            with contextlib.suppress(ValueError, OverflowError):  # a date Python does not have
+                return [
+                    None if value is None else single(value).encode()
+                    for value in column.to_pylist()
+                ]
         return as_bytes(self.encode(column))
 
 

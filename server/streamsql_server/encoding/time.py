@@ -43,4 +43,4 @@ def parse_binary(data: bytes) -> Any:
     return (datetime.datetime.min + datetime.timedelta(microseconds=us)).time()
 
 
-TIME = WireType(1083, "time", 8, 1183, text, binary, parse_binary)
+TIME = WireType(1083, "time", 8, 1183, text, binary, parse_binary, plain=True)

@@ -129,7 +129,14 @@ def _parser(zone: datetime.timezone | None) -> Any:
     return parse_binary
 
 
-TIMESTAMP = WireType(1114, "timestamp", 8, 1115, timestamp_text, binary, _parser(None))
+def _text_value(value: datetime.datetime) -> str:
+    shown = value.isoformat(" ")
+    return shown.rstrip("0") if value.microsecond else shown
+
+
+TIMESTAMP = WireType(
+    1114, "timestamp", 8, 1115, timestamp_text, binary, _parser(None), _text_value, plain=True
+)
 TIMESTAMPTZ = WireType(
-    1184, "timestamptz", 8, 1185, timestamptz_text, binary, _parser(datetime.UTC)
+    1184, "timestamptz", 8, 1185, timestamptz_text, binary, _parser(datetime.UTC), plain=True
 )

@@ -44,4 +44,4 @@ def parse_binary(data: bytes) -> str:
     return str(uuid.UUID(bytes=data))
 
 
-UUID = WireType(2950, "uuid", 16, 2951, text, binary, parse_binary, str)
+UUID = WireType(2950, "uuid", 16, 2951, text, binary, parse_binary, str, plain=True)

@@ -33,6 +33,7 @@ class WireType:
     parse_binary: one parameter's bytes -> Python value (or text the engine reads); ValueError or
         struct.error when they can not be one.
     text_value: Python value -> text, for a few rows without Arrow's fixed cost; None = use `text`.
+    plain: the text never needs a quote or an escape in COPY.
     """
 
     oid: int
@@ -43,3 +44,4 @@ class WireType:
     binary: BinaryEncoder | None = None
     parse_binary: Callable[[bytes], Any] | None = None
     text_value: Callable[[Any], str] | None = None
+    plain: bool = False

@@ -2,16 +2,18 @@
 
 Sans I/O. The socket side calls `receive`; whoever runs statements calls `next_event`, which
 already leaves out what must be skipped (after an error until Sync, stray COPY data, Flush and
-Sync inside COPY FROM STDIN). Frames may arrive cut anywhere and many at once.
+Sync inside COPY FROM STDIN). Frames may arrive cut anywhere and many at once. The two sides may
+be two threads.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 from streamsql.core.errors import ProtocolViolation
 from streamsql_server.protocol import frontend
-from streamsql_server.protocol.frontend import Event, Invalid
+from streamsql_server.protocol.frontend import Event
 
 _COPY_TYPES = frozenset(b"dcf")
 
@@ -27,38 +29,42 @@ class ProtocolConnection:
         self._buffer = bytearray()
         self._frames: deque[tuple[bytes, bytes]] = deque()
         self._fatal: FatalProtocolError | None = None
+        self._lock = threading.Lock()
         self.pending_bytes = 0  # of frames not yet taken by `next_event`
         self.skipping = False  # after an error in the extended protocol, until Sync
         self.copying = False  # between CopyInResponse and its end
-        self.copying_extended = False  # that COPY was started by Execute
 
     # --- in ---------------------------------------------------------------------------------------
     def receive(self, data: bytes) -> None:
         """Bytes from the client. A frame that can not be right ends the stream; `next_event` then
         gives what came before it and raises after that."""
-        if self._fatal is not None:
-            return
-        buffer = self._buffer
-        buffer += data
-        at = 0
-        while len(buffer) - at >= 5:
-            size = int.from_bytes(buffer[at + 1 : at + 5], "big")
-            fault = _frame_fault(buffer[at], size)
-            if fault is not None:
-                self._fatal = fault
-                buffer.clear()
-                return
-            if len(buffer) - at < size + 1:
-                break
-            self._frames.append((bytes(buffer[at : at + 1]), bytes(buffer[at + 5 : at + 1 + size])))
-            self.pending_bytes += size + 1
-            at += size + 1
+        with self._lock:
+            if self._fatal is None:
+                self._buffer += data
+                self._cut_frames()
+
+    def _cut_frames(self) -> None:
+        buffer, at = self._buffer, 0
+        with memoryview(buffer) as view:
+            while len(buffer) - at >= 5:
+                size = int.from_bytes(view[at + 1 : at + 5], "big")
+                self._fatal = _frame_fault(buffer[at], size)
+                if self._fatal is not None:
+                    at = len(buffer)
+                    break
+                end = at + 1 + size
+                if len(buffer) < end:
+                    break
+                self._frames.append((bytes(view[at : at + 1]), bytes(view[at + 5 : end])))
+                self.pending_bytes += size + 1
+                at = end
         del buffer[:at]
 
     @property
     def has_work(self) -> bool:
         """Is there something for `next_event`?"""
-        return bool(self._frames) or self._fatal is not None
+        with self._lock:
+            return bool(self._frames) or self._fatal is not None
 
     # --- out --------------------------------------------------------------------------------------
     def next_event(self) -> Event | None:
@@ -66,15 +72,15 @@ class ProtocolConnection:
 
         Raises: FatalProtocolError (08P01).
         """
-        while self._frames:
-            type_, body = self._frames.popleft()
-            self.pending_bytes -= len(body) + 5
-            if self._dropped(type_[0]):
-                continue
-            return frontend.decode(type_, body)
-        if self._fatal is not None:
-            raise self._fatal
-        return None
+        with self._lock:
+            while self._frames:
+                type_, body = self._frames.popleft()
+                self.pending_bytes -= len(body) + 5
+                if not self._dropped(type_[0]):
+                    return frontend.decode(type_, body)
+            if self._fatal is not None:
+                raise self._fatal
+            return None
 
     def _dropped(self, type_: int) -> bool:
         if type_ == ord("X"):
@@ -92,34 +98,27 @@ class ProtocolConnection:
 
     def peek_types(self) -> list[int]:
         """Types of the frames that wait, in order (a pipeline's look ahead)."""
-        return [type_[0] for type_, _ in self._frames]
+        with self._lock:
+            return [type_[0] for type_, _ in self._frames]
 
     @property
     def terminate_waits(self) -> bool:
         """Has the client said goodbye behind what is still being worked on?"""
-        return bool(self._frames) and self._frames[-1][0] == b"X"
+        with self._lock:
+            return bool(self._frames) and self._frames[-1][0] == b"X"
 
     # --- changes of mode --------------------------------------------------------------------------
     def skip_to_sync(self) -> None:
         """An error in the extended protocol: nothing is done until the next Sync."""
         self.skipping = True
 
-    def start_copy(self, *, extended: bool) -> None:
+    def start_copy(self) -> None:
         """COPY FROM STDIN begins."""
-        self.copying, self.copying_extended = True, extended
+        self.copying = True
 
     def end_copy(self) -> None:
         """COPY FROM STDIN is over, well or not."""
         self.copying = False
-
-
-def belongs_to_extended(event: Event) -> bool:
-    """Does an error in this event skip to Sync (rather than end a simple query)?"""
-    if isinstance(event, Invalid):
-        return event.type[0] in b"PBDECH"
-    return isinstance(
-        event, frontend.Parse | frontend.Bind | frontend.Describe | frontend.Execute | frontend.Close
-    )
 
 
 def _frame_fault(type_: int, size: int) -> FatalProtocolError | None:

@@ -195,7 +195,7 @@ def decode_utf8(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        shown = " ".join(f"0x{byte:02x}" for byte in raw[error.start : max(error.end, error.start + 1)])
+        shown = " ".join(f"0x{byte:02x}" for byte in raw[error.start : error.end])
         raise CharacterNotInRepertoire(
             f'invalid byte sequence for encoding "UTF8": {shown}'
         ) from None

@@ -206,9 +206,7 @@ def split_options(options: str) -> list[tuple[str, str]]:
         word = words.pop(0)
         if word == "-c" and words:
             assignment = words.pop(0)
-        elif word.startswith("-c") and len(word) > 2:
-            assignment = word[2:]
-        elif word.startswith("--") and len(word) > 2:
+        elif (word.startswith("-c") and len(word) > 2) or (word.startswith("--") and len(word) > 2):
             assignment = word[2:]
         else:
             raise SqlSyntaxError(f"invalid command-line argument for server process: {word}")

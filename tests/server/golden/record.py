@@ -21,7 +21,10 @@ def main() -> None:
                 forms = {}
                 for key, code in (("text", 0), ("binary", 1)):
                     result = connection.pgconn.exec_params(sql, [], result_format=code)
-                    assert result.status == psycopg.pq.ExecStatus.TUPLES_OK, (sql, result.error_message)
+                    assert result.status == psycopg.pq.ExecStatus.TUPLES_OK, (
+                        sql,
+                        result.error_message,
+                    )
                     value = result.get_value(0, 0)
                     forms[key] = value.hex() if code else value.decode()
                 recorded.append(forms)

@@ -1,0 +1,1 @@
+"""One client's conversation: protocol events in, statements run on a session, replies out."""

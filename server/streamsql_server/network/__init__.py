@@ -1,0 +1,1 @@
+"""Sockets and threads: asyncio on one side, workers that run statements on the other."""
