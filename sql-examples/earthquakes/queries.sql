@@ -1,0 +1,18 @@
+-- The liveliest hours.
+SELECT window_start, quakes, strongest, felt
+FROM quakes_by_hour ORDER BY quakes DESC, window_start LIMIT 10;
+
+-- How much of the week came too late for the final counts?
+SELECT (SELECT sum(quakes) FROM quakes_by_hour) AS reports,
+       (SELECT sum(quakes) FROM hourly_final) AS in_time,
+       (SELECT count(*) FROM streamsql.late_rows WHERE view = 'hourly_final') AS late;
+
+-- The strongest quakes by network.
+SELECT net, rank, mag, place FROM strongest ORDER BY net, rank;
+
+-- The longest swarms.
+SELECT net, window_start, window_end, quakes, strongest
+FROM swarms ORDER BY quakes DESC, net, window_start LIMIT 10;
+
+-- From the surface to 600 kilometres down.
+SELECT net, quakes, shallowest, deepest FROM depths ORDER BY deepest DESC NULLS LAST, net;
