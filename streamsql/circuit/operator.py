@@ -37,6 +37,8 @@ class LateRow:
     schema: Schema
     event_time_us: object
     watermark_us: object
+    weights: object = None  # int64 [n], or None = all +1
+    node: int = -1  # filled in by the circuit
 
 
 @dataclass
@@ -48,6 +50,7 @@ class RowError:
     message: str
     row_json: str
     weight: int
+    node: int = -1  # filled in by the circuit
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Step:
 
     tick: the version being made. now_us: the tick's clock, µs. input_watermarks: watermark of each
     input *after* this tick's rows, µs (filled by the circuit for each operator before its step).
-    late, errors: appended to by operators.
+    late, errors: appended to by operators. null_event_times: rows without an event time, counted.
     """
 
     tick: int
@@ -64,6 +67,7 @@ class Step:
     input_watermarks: tuple[int, ...] = ()
     late: list[LateRow] = field(default_factory=list)
     errors: list[RowError] = field(default_factory=list)
+    null_event_times: int = 0
 
 
 class Operator(abc.ABC):
@@ -79,10 +83,23 @@ class Operator(abc.ABC):
     algebra: Algebra = Algebra.NON_LINEAR
     maintenance: str = "incremental"  # incremental | recompute per key | recompute
     needs_time: bool = False
+    consolidates: bool = False  # promises outputs without duplicates or zero weights
 
     def __init__(self, schema: Schema) -> None:
+        """What `lower` may set afterwards:
+
+        append_only: no output entry ever has a negative weight. event_times: output columns that
+        the watermark speaks of. closes: column -> µs; a row changes no more once the watermark
+        reaches the column's value plus that (window_end: 0), plus `lateness_us`. determined: column
+        -> the column whose value decides it (window_end -> window_start).
+        """
         self.schema = schema
         self.watermark = NO_WATERMARK
+        self.append_only = False
+        self.event_times: frozenset[int] = frozenset()
+        self.closes: Mapping[int, int] = {}
+        self.lateness_us = 0
+        self.determined: Mapping[int, int] = {}
 
     @property
     def name(self) -> str:
@@ -99,6 +116,22 @@ class Operator(abc.ABC):
         if inputs:
             self.watermark = max(self.watermark, min(inputs))
         return self.watermark
+
+    def commit(self) -> None:  # noqa: B027  (only operators that share their state have to)
+        """Called once after every operator of the tick has stepped, if this one did. Shared
+        arrangements apply their delta here, so that all readers of one tick see the old rows."""
+
+    def current(self, *inputs: Delta) -> Delta | None:
+        """The accumulated output, without changing any state, or None if it is not known.
+
+        inputs: the accumulated inputs, for operators without state of their own. A view made over
+        a shared node starts from this.
+        """
+        return None
+
+    def failure(self) -> tuple[str, str] | None:
+        """(sqlstate, message) while a row that failed under `on_error = 'fail'` is still there."""
+        return None
 
     def save(self) -> State:
         """Everything `load` needs to go on as if never stopped; {} for stateless operators."""

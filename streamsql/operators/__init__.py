@@ -1,1 +1,37 @@
-"""One file per incremental operator."""
+"""Incremental operators, one file each, and the order in which they are asked to compute a node.
+
+`OPERATORS` is the registry: (logical node class, lower). `lower(node, builder)` answers the circuit node,
+or None = "not mine, ask the next one". The last entry is the general operator, which takes everything.
+"""
+
+from __future__ import annotations
+
+from streamsql.operators import (
+    aggregate,
+    distinct,
+    general,
+    join,
+    map,
+    source,
+    time_window,
+    union,
+)
+from streamsql.operators.builder import Builder, Lower, Options
+from streamsql.plan import nodes as plan
+
+OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
+    (plan.Scan, source.lower_scan),
+    (plan.Values, source.lower_values),
+    (plan.Project, map.lower_project),
+    (plan.Filter, map.lower_filter),
+    (plan.TimeWindow, time_window.lower),
+    (plan.Aggregate, aggregate.lower),
+    (plan.Join, join.lower_inner),
+    (plan.SetOperation, union.lower_union),
+    (plan.SetOperation, distinct.lower_union_distinct),
+    (plan.Distinct, distinct.lower),
+    (plan.Sort, general.lower_sort),
+    (plan.LogicalPlan, general.lower),
+)
+
+__all__ = ["OPERATORS", "Builder", "Lower", "Options"]

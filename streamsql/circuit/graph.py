@@ -1,0 +1,340 @@
+"""The circuit: operators in topological order, stepped only where something changed.
+
+Nodes get rising numbers and read only older nodes, so the number is the topological order. A tick
+keeps the nodes with something to do in a heap by number: a node that is idle costs nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamsql.circuit.metrics import NodeMetrics
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, concat
+from streamsql.core.errors import DataCorrupted
+from streamsql.core.logical_time import NO_WATERMARK
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator in its place.
+
+    label: what the node computes; the same after a restart, and equal labels share a node.
+    consumers: (node, port) pairs fed by this node. owners: how many views (or other users) hold it beside its consumers. is_output: its
+    deltas are handed out by `step`.
+    """
+
+    id: int
+    operator: Operator
+    inputs: tuple[int, ...]
+    label: str
+    empty: Delta
+    consumers: list[tuple[int, int]] = field(default_factory=list)
+    owners: int = 0
+    is_output: bool = False
+    watermark: int = NO_WATERMARK
+    metrics: NodeMetrics = field(default_factory=NodeMetrics)
+
+
+EdgeCheck = Callable[[Node, tuple[Delta, ...], Delta], None]
+"""Called after each step of a node with its inputs and its output (`circuit.checks`)."""
+
+
+class Circuit:
+    """A growing and shrinking graph of operators that is stepped as one."""
+
+    def __init__(self, check: EdgeCheck | None = None) -> None:
+        self.nodes: dict[int, Node] = {}
+        self._by_label: dict[str, int] = {}
+        self._next_id = 0
+        self._fresh: set[int] = set()
+        self._timed: dict[int, Node] = {}
+        self._check = check
+
+    # --- building ------------------------------------------------------------------------------
+    def add(self, operator: Operator, inputs: Sequence[int] = (), label: str = "") -> int:
+        """Add a node over existing ones and return its number.
+
+        label: says what the node computes, `find(label)` gives it to the next one who asks; state
+        is saved under it, so it must not depend on anything that changes over a restart.
+        """
+        node_id = self._next_id
+        self._next_id += 1
+        label = label or f"{operator.name.lower()}-{node_id}"
+        if label in self._by_label:
+            raise ValueError(f"two nodes named {label}")
+        node = Node(node_id, operator, tuple(inputs), label, Delta.empty(operator.schema))
+        for port, source in enumerate(node.inputs):
+            self.nodes[source].consumers.append((node_id, port))
+        self.nodes[node_id] = node
+        self._by_label[label] = node_id
+        if type(operator).next_timer_us is not Operator.next_timer_us:
+            self._timed[node_id] = node
+        self._fresh.add(node_id)
+        return node_id
+
+    def find(self, label: str) -> int | None:
+        """The node of this label, if there is one."""
+        return self._by_label.get(label)
+
+    def retain(self, node_id: int, output: bool = False) -> None:
+        """Hold a node (and all below it). output: from now on `step` hands out its deltas."""
+        node = self.nodes[node_id]
+        node.owners += 1
+        node.is_output = node.is_output or output
+
+    def release(self, node_id: int) -> list[int]:
+        """Undo one `retain`; frees every node that nothing needs any more and returns them."""
+        node = self.nodes[node_id]
+        node.owners -= 1
+        if node.owners == 0:
+            node.is_output = False
+        return self._sweep([node_id])
+
+    def discard(self, node_ids: Iterable[int]) -> list[int]:
+        """Free those of the nodes that nothing holds (after a failed compilation)."""
+        return self._sweep(sorted(node_ids, reverse=True))
+
+    def _sweep(self, candidates: list[int]) -> list[int]:
+        freed: list[int] = []
+        stack = list(candidates)
+        while stack:
+            node = self.nodes.get(stack.pop())
+            if node is None or node.owners or node.consumers:
+                continue
+            for port, source in enumerate(node.inputs):
+                self.nodes[source].consumers.remove((node.id, port))
+                stack.append(source)
+            self._forget(node)
+            freed.append(node.id)
+        return freed
+
+    def _forget(self, node: Node) -> None:
+        del self.nodes[node.id]
+        self._timed.pop(node.id, None)
+        self._fresh.discard(node.id)
+        del self._by_label[node.label]
+
+    def cone(self, node_id: int) -> list[int]:
+        """The node and everything it reads, in topological order."""
+        seen: set[int] = set()
+        stack = [node_id]
+        while stack:
+            current = stack.pop()
+            if current not in seen:
+                seen.add(current)
+                stack.extend(self.nodes[current].inputs)
+        return sorted(seen)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    # --- running -------------------------------------------------------------------------------
+    def step(
+        self,
+        step: Step,
+        deltas: Mapping[int, Delta],
+        watermarks: Mapping[int, int] | None = None,
+    ) -> dict[int, Delta]:
+        """One tick.
+
+        deltas: source node -> its changes. watermarks: source node -> its watermark after them, µs
+        (sources that are not named keep theirs). Returns the non-empty deltas of the output nodes,
+        and of any source node that is one.
+        """
+        run = _Run(self, step, self.nodes.keys())
+        for node_id, delta in deltas.items():
+            run.give(node_id, 0, delta)
+        for node_id, watermark in (watermarks or {}).items():
+            run.source_watermarks[node_id] = watermark
+            run.wake(node_id)
+        for node_id in self._fresh:
+            run.wake(node_id)
+        for node in self._timed.values():
+            due = node.operator.next_timer_us()
+            if due is not None and due <= step.now_us:
+                run.timers.add(node.id)
+                run.wake(node.id)
+        return run.finish()
+
+    def backfill(
+        self,
+        step: Step,
+        new_nodes: Iterable[int],
+        snapshots: Mapping[int, Delta],
+    ) -> dict[int, Delta]:
+        """The first step of nodes that were added over running ones: they alone are stepped.
+
+        snapshots: accumulated output of the older nodes that they read (tables: the rows with the
+        watermark each arrived under). Older nodes that are not in it are asked for their `current`
+        output. Returns the deltas of the new output nodes.
+        """
+        new = set(new_nodes)
+        run = _Run(self, step, new)
+        run.fresh_readers = new
+        known = dict(snapshots)
+        for node_id in sorted(new):
+            run.wake(node_id)
+            if not self.nodes[node_id].inputs and node_id in known:
+                run.give(node_id, 0, known[node_id])
+            for port, source in enumerate(self.nodes[node_id].inputs):
+                if source not in new:
+                    run.give(node_id, port, self._accumulated(source, known))
+        return run.finish()
+
+    def accumulated(self, node_id: int, snapshots: Mapping[int, Delta]) -> Delta:
+        """All rows that a node has put out so far; snapshots as for `backfill`.
+
+        Raises: DataCorrupted (XX001) if they are not kept anywhere.
+        """
+        return self._accumulated(node_id, dict(snapshots))
+
+    def _accumulated(self, node_id: int, known: dict[int, Delta]) -> Delta:
+        if node_id not in known:
+            node = self.nodes[node_id]
+            inputs = [self._accumulated(i, known) for i in node.inputs]
+            found = node.operator.current(*inputs)
+            if found is None:
+                raise DataCorrupted(f"the rows of {node.label} can not be listed for a new view")
+            known[node_id] = found
+        return known[node_id]
+
+    def can_list(self, node_id: int, known: Iterable[int]) -> bool:
+        """Whether `backfill` could read this node: all it stands on is known or can be listed."""
+        if node_id in known:
+            return True
+        node = self.nodes[node_id]
+        can = type(node.operator).current is not Operator.current
+        return can and bool(node.inputs) and all(self.can_list(i, known) for i in node.inputs)
+
+    def next_timer_us(self) -> int | None:
+        """When the clock alone will change something next, µs."""
+        due = [t for n in self._timed.values() if (t := n.operator.next_timer_us()) is not None]
+        return min(due, default=None)
+
+    # --- state ---------------------------------------------------------------------------------
+    def save(self) -> dict[str, State]:
+        """The state of every node by its label; the node's watermark is kept by `watermarks`."""
+        return {node.label: node.operator.save() for node in self}
+
+    def watermarks(self) -> dict[str, int]:
+        """The watermark of every node by its label, µs."""
+        return {node.label: node.watermark for node in self}
+
+    def load(self, states: Mapping[str, State], watermarks: Mapping[str, int]) -> None:
+        """Bring back what `save` and `watermarks` gave, on a circuit built from the same views.
+
+        Raises: DataCorrupted (XX001) if a node's state is missing.
+        """
+        for node in self:
+            if node.label not in states:
+                raise DataCorrupted(f"the checkpoint has no state for {node.label}")
+            node.operator.load(states[node.label])
+            node.watermark = node.operator.watermark = watermarks[node.label]
+        self._fresh.clear()
+
+
+class _Run:
+    """One tick in progress."""
+
+    def __init__(self, circuit: Circuit, step: Step, allowed: Iterable[int]) -> None:
+        self.circuit = circuit
+        self.nodes = circuit.nodes
+        self.step = step
+        self.allowed = allowed
+        self.heap: list[int] = []
+        self.queued: set[int] = set()
+        self.pending: dict[int, dict[int, list[Delta]]] = {}
+        self.source_watermarks: dict[int, int] = {}
+        self.timers: set[int] = set()
+        self.fresh_readers: set[int] | None = None
+
+    def wake(self, node_id: int) -> None:
+        if node_id not in self.queued and node_id in self.allowed:
+            self.queued.add(node_id)
+            heapq.heappush(self.heap, node_id)
+
+    def give(self, node_id: int, port: int, delta: Delta) -> None:
+        if delta:
+            self.pending.setdefault(node_id, {}).setdefault(port, []).append(delta)
+            self.wake(node_id)
+
+    def finish(self) -> dict[int, Delta]:
+        outputs: dict[int, Delta] = {}
+        stepped: list[Operator] = []
+        fresh = self.circuit._fresh
+        while self.heap:
+            node = self.nodes[heapq.heappop(self.heap)]
+            received = self.pending.pop(node.id, None)
+            watermarks = self._watermarks(node)
+            moved = watermarks != () and min(watermarks) > node.watermark
+            out = node.empty
+            due = node.id in self.timers or node.id in fresh
+            if received is not None or due or (moved and node.operator.needs_time):
+                fresh.discard(node.id)
+                out = self._run_node(node, received, watermarks)
+                stepped.append(node.operator)
+            before = node.watermark
+            node.watermark = node.operator.advance_watermark(watermarks)
+            rose = node.watermark > before
+            if out or rose:
+                for consumer, port in node.consumers:
+                    if out:
+                        self.give(consumer, port, out)
+                    if rose:
+                        self.wake(consumer)
+                if out and node.is_output:
+                    outputs[node.id] = out
+        for operator in stepped:
+            operator.commit()
+        return {k: v for k, v in outputs.items() if k in self.allowed}
+
+    def _watermarks(self, node: Node) -> tuple[int, ...]:
+        if node.inputs:
+            return tuple([self.nodes[i].watermark for i in node.inputs])
+        given = self.source_watermarks.get(node.id)
+        return () if given is None else (given,)
+
+    def _run_node(
+        self, node: Node, received: dict[int, list[Delta]] | None, watermarks: tuple[int, ...]
+    ) -> Delta:
+        start = time.perf_counter_ns()
+        deltas = self._inputs(node, received)
+        step, metrics = self.step, node.metrics
+        step.input_watermarks = watermarks
+        late, errors = len(step.late), len(step.errors)
+        out = node.operator.step(step, *deltas)
+        for found in step.late[late:]:
+            found.node = node.id
+            metrics.late_rows += found.batch.num_rows
+        for error in step.errors[errors:]:
+            error.node = node.id
+        metrics.errors += len(step.errors) - errors
+        metrics.steps += 1
+        metrics.rows_in += sum(d.num_rows for d in deltas)
+        metrics.rows_out += out.num_rows
+        metrics.busy_ns += time.perf_counter_ns() - start
+        if self.circuit._check is not None:
+            self.circuit._check(node, deltas, out)
+        return out
+
+    def _inputs(self, node: Node, received: dict[int, list[Delta]] | None) -> tuple[Delta, ...]:
+        if not node.inputs:
+            if received is None:
+                return (node.empty,)
+            return (concat(received[0], node.operator.schema),)
+        deltas = []
+        for port, source in enumerate(node.inputs):
+            parts = received.get(port) if received else None
+            if parts is None:
+                deltas.append(self.nodes[source].empty)
+            else:
+                schema = self.nodes[source].operator.schema
+                deltas.append(parts[0] if len(parts) == 1 else concat(parts, schema))
+        return tuple(deltas)
+
+
+__all__ = ["Circuit", "EdgeCheck", "Node"]

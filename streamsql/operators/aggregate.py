@@ -1,0 +1,333 @@
+"""GROUP BY, kept up to date group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.errors import NegativeWeight
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.core.schema import Schema
+from streamsql.core.types import INTEGER
+from streamsql.functions.expressions import Expr, column, literal
+from streamsql.kernels.hashing import hash_rows
+from streamsql.operators import saved
+from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.builder import Builder
+from streamsql.operators.columns import NO_WEIGHTS, BoolArray, select
+from streamsql.operators.event_time import CloseQueue, event_time_us
+from streamsql.operators.folding import CLOSE_LANE, COUNT_LANE, Folding, make_folding
+from streamsql.operators.groups import Groups
+from streamsql.operators.loops import accumulate as loops
+from streamsql.operators.map import move
+from streamsql.plan import nodes as plan
+
+
+class Aggregate(Operator):
+    """One row a group: its keys and what COUNT, SUM, AVG, MIN, … say of its rows (GROUP BY).
+
+    Algebra:  linear in the accumulators; the output is -old +new of the groups that changed.
+              NULL keys are one group. Without keys there is always one row.
+    Input:    delta [n rows x input schema]; any weights.
+    Output:   keys, then aggregates; weights -1 or +1; consolidated. With `on_close`: every window's
+              groups once, with +1, in the order of their close and then of their keys.
+    State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or when
+              the watermark closes the group's window (a key column in `closes`).
+    Cost:     O(changed rows + touched groups) per tick.
+    Errors:   NegativeWeight (XX001) if a group would hold fewer than 0 rows.
+    Source:   Budiu et al., DBSP, VLDB 2023 (incremental aggregation).
+    """
+
+    consolidates = True
+
+    def __init__(
+        self,
+        schema: Schema,
+        keys: Sequence[int],
+        hashed: Sequence[int],
+        folding: Folding,
+        *,
+        close: tuple[int, int] | None = None,
+        on_close: bool = False,
+    ) -> None:
+        """keys: positions in the input. hashed: positions in `keys` that identify a group. close: a
+        position in `keys` and the µs to add to it: when the group's window closes."""
+        super().__init__(schema)
+        self.keys = tuple(keys)
+        self.key_schema = schema.select(range(len(self.keys)))
+        self.hashed = tuple(hashed)
+        self.folding = folding
+        self.close = close
+        self.on_close = on_close
+        self.needs_time = close is not None
+        self.groups = Groups(self.key_schema, self.hashed, folding.width)
+        self.closing = CloseQueue()
+        self.started = False
+
+    # --- stepping ------------------------------------------------------------------------------
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        delta = deltas[0]
+        out = Delta.empty(self.schema)
+        if not self.keys and not self.started:
+            out = self._open_global()
+        if delta:
+            changes = self._changes(*self._fold(delta))
+            if not self.on_close:
+                out = changes if not out else _pair(out, changes)
+        self.started = True
+        if self.close is not None:
+            closed = self._close_windows(min(step.input_watermarks, default=NO_WATERMARK))
+            out = closed if self.on_close else out
+        return out
+
+    def _open_global(self) -> Delta:
+        """The row of an aggregate over nothing, which is there from the start."""
+        slots, _ = self.groups.upsert(make_batch([], self.key_schema.arrow, 1))
+        return self._emit(slots[:0], slots, self.groups.gather(slots))
+
+    def _fold(self, delta: Delta) -> tuple[Int64Array, Cells]:
+        """Take the rows in; (groups touched, their cells before)."""
+        keys = select(delta.batch, self.keys, self.key_schema)
+        slots, new_rows = self.groups.upsert(keys)
+        if self.close is not None:
+            self._note_closing(keys, slots, new_rows)
+        weights = NO_WEIGHTS if delta.weights is None else delta.weights
+        touched, old = self.groups.touch(slots, weights)
+        self.folding.fold(self.groups.cells, delta.batch, slots, weights)
+        self.folding.settle(self.groups.cells, touched)
+        return touched, old
+
+    def _note_closing(self, keys: pa.RecordBatch, slots: Int64Array, new_rows: Int64Array) -> None:
+        assert self.close is not None
+        if not new_rows.size:
+            return
+        column, plus = self.close
+        times, valid = event_time_us(keys.column(column).take(pa.array(new_rows)))
+        opened = slots[new_rows]
+        if valid is not None:
+            times, opened = times[valid], opened[valid]
+        times = times + (plus + self.lateness_us)
+        self.groups.cells[opened, CLOSE_LANE] = times
+        self.closing.push(times, opened)
+
+    def _changes(self, touched: Int64Array, old: Cells) -> Delta:
+        """-old +new of the touched groups; groups without rows are freed."""
+        new = self.groups.gather(touched)
+        was, now = old[:, COUNT_LANE] > 0, new[:, COUNT_LANE] > 0
+        if bool((new[:, COUNT_LANE] < 0).any()):
+            raise NegativeWeight("a row was taken back that its group does not hold")
+        differs = np.zeros(touched.size, np.bool_)
+        if self.folding.calls:
+            loops.changed(old, new, differs)
+        if self.keys:
+            gone = touched[~now]
+        else:
+            was[:], now[:], gone = True, True, touched[:0]
+        out = Delta.empty(self.schema)
+        if not self.on_close:
+            before, after = was & (differs | ~now), now & (differs | ~was)
+            cells = np.concatenate([old[before], new[after]])
+            out = self._emit(touched[before], touched[after], cells)
+            out = self._without_equal_pairs(out, before, after, old, new)
+        self._free(gone)
+        return out
+
+    def _emit(self, before: Int64Array, after: Int64Array, cells: Cells) -> Delta:
+        """-1 for the groups `before`, +1 for the groups `after`; cells: of both, in that order."""
+        slots = np.concatenate([before, after])
+        results = self.folding.results(cells)
+        arrays = [*self.groups.key_rows(slots).columns, *results]
+        batch = make_batch(arrays, self.schema.arrow, slots.size)
+        if not before.size:
+            return Delta(batch, consolidated=True)
+        weights = np.ones(slots.size, np.int64)
+        weights[: before.size] = -1
+        return Delta(batch, weights, consolidated=True)
+
+    def _without_equal_pairs(
+        self, out: Delta, before: BoolArray, after: BoolArray, old: Cells, new: Cells
+    ) -> Delta:
+        """Drop -old +new where what is printed did not change, only the cells behind it did."""
+        both = before & after
+        if self.folding.prints_count:
+            both &= old[:, COUNT_LANE] == new[:, COUNT_LANE]
+        if not bool(both.any()):
+            return out
+        h0, h1 = hash_rows(out.batch)
+        left = (np.cumsum(before) - 1)[both]
+        right = int(before.sum()) + (np.cumsum(after) - 1)[both]
+        same = (h0[left] == h0[right]) & (h1[left] == h1[right])
+        if not bool(same.any()):
+            return out
+        keep = np.ones(out.num_rows, np.bool_)
+        keep[left[same]] = False
+        keep[right[same]] = False
+        return out.take(np.flatnonzero(keep))
+
+    def _free(self, slots: Int64Array) -> None:
+        if slots.size:
+            self.folding.free(slots)
+            self.groups.free(slots)
+
+    # --- closing -------------------------------------------------------------------------------
+    def _close_windows(self, watermark: int) -> Delta:
+        """Free the groups whose window is closed; returns their rows (all +1)."""
+        closed = []
+        for time_us, slots in self.closing.pop(watermark):
+            held = self.groups.cells[slots]
+            alive = (held[:, COUNT_LANE] > 0) & (held[:, CLOSE_LANE] == time_us)
+            if bool(alive.any()):
+                closed.append(slots[alive])
+        if not closed:
+            return Delta.empty(self.schema)
+        out = Delta.empty(self.schema)
+        if self.on_close:
+            parts = [self._in_key_order(slots) for slots in closed]
+            slots = np.concatenate(parts)
+            out = self._emit(slots[:0], slots, self.groups.gather(slots))
+        self._free(np.concatenate(closed))
+        return out
+
+    def _in_key_order(self, slots: Int64Array) -> Int64Array:
+        keys = self.groups.key_rows(slots)
+        sortable = [(name, "ascending") for name, t in zip(keys.schema.names, keys.schema.types,
+                    strict=True) if not pa.types.is_nested(t)]  # fmt: skip
+        order = pc.sort_indices(keys, sort_keys=sortable, null_placement="at_end")
+        return slots[order.to_numpy()]
+
+    # --- the rest of the contract --------------------------------------------------------------
+    def current(self, *inputs: Delta) -> Delta | None:
+        live = self.groups.live()
+        return self._emit(live[:0], live, self.groups.gather(live))
+
+    def save(self) -> State:
+        return {**self.groups.save(), **saved.nest("folding", self.folding.save())}
+
+    def load(self, state: State) -> None:
+        self.groups.load(state)
+        self.folding.load(saved.inner("folding", state))
+        self.started = True
+        if self.close is not None:
+            live = self.groups.live()
+            live = live[self._closes(live)]
+            self.closing.push(self.groups.cells[live, CLOSE_LANE], live)
+
+    def _closes(self, slots: Int64Array) -> BoolArray:
+        """Which groups have a close time: all but those whose window column is NULL."""
+        assert self.close is not None
+        valid = event_time_us(self.groups.key_rows(slots).column(self.close[0]))[1]
+        return np.ones(slots.size, np.bool_) if valid is None else valid
+
+    def state_rows(self) -> int:
+        groups = self.groups.count
+        if not self.keys and groups and self.groups.cells[0, COUNT_LANE] == 0:
+            groups = 0
+        return groups + self.folding.rows()
+
+    def state_bytes(self) -> int:
+        return self.groups.nbytes + self.folding.nbytes()
+
+    def explain(self) -> dict[str, str]:
+        freed = "when a group's last row goes"
+        if self.close is not None:
+            freed = "when the watermark closes the group's window"
+        return {
+            "state": f"{self.folding.width * 8} bytes and the key for every group",
+            "freed": freed if self.keys else "never: it is one row",
+            "detail": ("on window close, " if self.on_close else "")
+            + f"{len(self.keys)} keys, {len(self.folding.calls)} aggregates",
+        }
+
+
+def _pair(first: Delta, second: Delta) -> Delta:
+    """The opening row of a global aggregate and the first change to it: only the new row is left."""
+    if not second:
+        return first
+    weights = second.weights_or_ones()
+    return Delta(second.take(np.flatnonzero(weights > 0)).batch, consolidated=True)
+
+
+def lower(node: plan.Aggregate, build: Builder) -> int | None:
+    """GROUP BY whose aggregates all have an accumulator."""
+    if node.grouping_sets is not None or node.grouping_calls:
+        return build.lower(expand_grouping_sets(node))
+    source = build.lower(node.input)
+    below = build.operator(source)
+    if make_folding(node.aggregates, below.append_only) is None:
+        return None
+    close = closing_key(node.keys, below)
+    on_close = close is not None and build.closes_here(node)
+
+    def make() -> Aggregate:
+        folding = make_folding(node.aggregates, below.append_only)
+        assert folding is not None
+        hashed = identifying(node.keys, below)
+        made = Aggregate(node.schema, node.keys, hashed, folding, close=close, on_close=on_close)
+        aggregate_facts(below, made, node, on_close)
+        return made
+
+    what = (node.keys, node.aggregates, node.schema, close, on_close)
+    return build.add("aggregate", [source], what, make, private=close is not None)
+
+
+def closing_key(keys: Sequence[int], below: Operator) -> tuple[int, int] | None:
+    """(position in the keys, µs to add to it) of the key that tells when a group is closed."""
+    found = [(i, below.closes[k]) for i, k in enumerate(keys) if k in below.closes]
+    return min(found, key=lambda pair: pair[1], default=None)
+
+
+def identifying(keys: Sequence[int], below: Operator) -> list[int]:
+    """Positions of the keys that are not decided by another one."""
+    return [i for i, k in enumerate(keys) if below.determined.get(k) not in keys]
+
+
+def aggregate_facts(below: Operator, made: Operator, node: plan.Aggregate, on_close: bool) -> None:
+    """What is known of the output columns of an aggregate."""
+    places: dict[int, list[int]] = {}
+    for i, k in enumerate(node.keys):
+        places.setdefault(k, []).append(i)
+    move(below, made, places)
+    made.append_only = on_close
+    made.lateness_us = below.lateness_us
+
+
+def expand_grouping_sets(node: plan.Aggregate) -> plan.LogicalPlan:
+    """GROUPING SETS, ROLLUP, CUBE as the union of one GROUP BY for each set."""
+    sets = node.grouping_sets if node.grouping_sets is not None else (tuple(range(len(node.keys))),)
+    branches: list[plan.LogicalPlan] = []
+    for chosen in sets:
+        one = plan.Aggregate(
+            schema=node.schema.select([*chosen, *_after(node)]),
+            input=node.input,
+            keys=tuple(node.keys[i] for i in chosen),
+            aggregates=node.aggregates,
+        )
+        exprs: list[Expr] = []
+        for i in range(len(node.keys)):
+            type_ = node.schema[i].type
+            if i in chosen:
+                exprs.append(column(chosen.index(i), type_))
+            else:
+                exprs.append(literal(None, type_))
+        for k in range(len(node.aggregates)):
+            exprs.append(column(len(chosen) + k, node.schema[len(node.keys) + k].type))
+        for call in node.grouping_calls:
+            bits = [0 if i in chosen else 1 for i in call]
+            exprs.append(literal(int("".join(map(str, bits)) or "0", 2), INTEGER))
+        branches.append(plan.Project(schema=node.schema, input=one, exprs=tuple(exprs)))
+    whole = branches[0]
+    for branch in branches[1:]:
+        whole = plan.SetOperation(
+            schema=node.schema, left=whole, right=branch, kind="union", all=True
+        )
+    return whole
+
+
+def _after(node: plan.Aggregate) -> range:
+    """Positions of the aggregates in the output."""
+    return range(len(node.keys), len(node.keys) + len(node.aggregates))

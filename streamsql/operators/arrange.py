@@ -1,0 +1,80 @@
+"""Arrange: a relation kept for those who look rows up in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamsql.circuit.operator import Algebra, Operator, State, Step
+from streamsql.core.delta import Delta, concat
+from streamsql.core.schema import Schema
+from streamsql.operators.builder import Builder
+from streamsql.operators.map import move
+from streamsql.state.arrangement import Arrangement
+
+
+class Arrange(Operator):
+    """Keep the rows of a relation, indexed by the keys that joins and others probe.
+
+    Algebra:  the identity; beside it the sum of all deltas so far.  Linear.
+    Output:   the delta, unchanged. The stored rows change only when the tick is over (`commit`), so
+              that every reader of one tick sees the rows as they were before it.
+    State:    one entry a distinct row and one a key; shared by all operators that need this
+              relation; freed when the rows go.
+    Cost:     O(changed rows).
+    Errors:   NegativeWeight (XX001) if a row is taken back that is not there.
+    """
+
+    algebra = Algebra.LINEAR
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema)
+        self.rows = Arrangement(schema)
+        self._pending: list[Delta] = []
+
+    def add_key(self, columns: Sequence[int]) -> int:
+        """Index the rows by these columns; returns the key id for `rows.probe`."""
+        return self.rows.add_key(columns)
+
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        if deltas[0]:
+            self._pending.append(deltas[0])
+        return deltas[0]
+
+    def commit(self) -> None:
+        if self._pending:
+            self.rows.apply(concat(self._pending, self.schema))
+            self._pending.clear()
+
+    def current(self, *inputs: Delta) -> Delta | None:
+        return self.rows.contents()
+
+    def save(self) -> State:
+        return self.rows.save()
+
+    def load(self, state: State) -> None:
+        self.rows.load(state)
+
+    def state_rows(self) -> int:
+        return self.rows.live_rows
+
+    def state_bytes(self) -> int:
+        return self.rows.nbytes
+
+    def explain(self) -> dict[str, str]:
+        return {"state": "every row, and an index for each key", "freed": "when the rows go"}
+
+
+def add_arrange(build: Builder, source: int) -> int:
+    """The arrangement of a circuit node."""
+    below = build.operator(source)
+    if isinstance(below, Arrange):
+        return source
+
+    def make() -> Arrange:
+        made = Arrange(below.schema)
+        made.append_only = below.append_only
+        made.lateness_us = below.lateness_us
+        move(below, made, {i: [i] for i in range(len(below.schema))})
+        return made
+
+    return build.add("arrange", [source], (), make)

@@ -1,0 +1,102 @@
+"""Builder: what `lower` functions use to put operators into the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamsql.circuit.graph import Circuit
+from streamsql.circuit.operator import Operator
+from streamsql.core.errors import FeatureNotSupported
+from streamsql.operators.fingerprint import label
+from streamsql.plan.nodes import LogicalPlan
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a view may choose, and what the catalog knows of its inputs.
+
+    view_id: the catalog's OID, which keeps nodes that can not be shared apart. on_error: skip, null
+    or fail. on_close: EMIT ON WINDOW CLOSE.
+    """
+
+    view_id: int = 0
+    on_error: str = "skip"
+    timezone: str = "UTC"
+    on_close: bool = False
+
+
+Lower = Callable[[Any, "Builder"], int | None]
+"""(logical node, builder) -> the circuit node that computes it, or None = "not mine"."""
+
+
+class Builder:
+    """Adds the operators of one view, sharing those that are there already.
+
+    registry: ordered (logical node class, lower) pairs; the first that does not answer None wins.
+    """
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        sources: Mapping[int, int],
+        options: Options,
+        registry: Sequence[tuple[type[LogicalPlan], Lower]],
+    ) -> None:
+        self.circuit = circuit
+        self.sources = sources
+        self.options = options
+        self.registry = registry
+        self.new_nodes: list[int] = []
+        self.closing: list[LogicalPlan] = []
+        self._known = frozenset(sources.values())
+        self._lowered: dict[int, tuple[LogicalPlan, int]] = {}
+
+    def lower(self, plan: LogicalPlan) -> int:
+        """The node that computes a plan. Raises: FeatureNotSupported (0A000) if nothing can."""
+        done = self._lowered.get(id(plan))
+        if done is not None and done[0] is plan:
+            return done[1]
+        for kind, lower in self.registry:
+            if isinstance(plan, kind):
+                node = lower(plan, self)
+                if node is not None:
+                    self._lowered[id(plan)] = (plan, node)
+                    return node
+        raise FeatureNotSupported(f"a view can not hold {type(plan).__name__} yet")
+
+    def operator(self, node: int) -> Operator:
+        """The operator of a circuit node."""
+        return self.circuit.nodes[node].operator
+
+    def add(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        what: Any,
+        make: Callable[[], Operator],
+        *,
+        private: bool = False,
+    ) -> int:
+        """The node that does `what` to the inputs, made if it is not there.
+
+        name and what: all that tells two operators over the same inputs apart. private: the
+        accumulated output can not be listed, so that no later view may start from it. Whether a
+        node is shared depends on the plan alone: a restart must find the state under its label.
+        """
+        below = [self.circuit.nodes[i].label for i in inputs]
+        if private or not all(self.circuit.can_list(i, self._known) for i in inputs):
+            text = label(name, what, below, self.options.view_id)
+        else:
+            text = label(name, what, below)
+        found = self.circuit.find(text)
+        if found is not None:
+            return found
+        node = self.circuit.add(make(), inputs, text)
+        self.new_nodes.append(node)
+        return node
+
+    def closes_here(self, plan: LogicalPlan) -> bool:
+        """Whether this node is the one that gives its rows out when their window closes."""
+        return any(p is plan for p in self.closing)

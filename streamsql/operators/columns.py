@@ -1,0 +1,115 @@
+"""Arrow arrays as plain memory, and back: what operators hand to their loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamsql.core.delta import Int64Array, make_batch
+from streamsql.core.schema import Schema
+
+BoolArray = npt.NDArray[np.bool_]
+NO_WEIGHTS = np.empty(0, np.int64)
+"""Stands for "all +1" where a loop takes weights."""
+
+
+class Flat(NamedTuple):
+    """A fixed-width column in memory. width: bytes a value, 0 = bits. valid: address of the
+    validity bitmap or 0; the bit of row i is `valid_offset + i`. bit_offset: first bit of a bit
+    column. The array must be kept alive by the caller."""
+
+    address: int
+    width: int
+    valid: int
+    valid_offset: int
+
+
+def flat(array: pa.Array) -> Flat:
+    """The memory of a column of at most 16 bytes a value."""
+    t = array.type
+    width = 0 if pa.types.is_boolean(t) else t.bit_width >> 3
+    if width == 0 and array.offset & 7:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
+    buffer = array.buffers()[1]
+    address = 0 if buffer is None else buffer.address
+    address += array.offset * width if width else array.offset >> 3
+    if array.null_count == 0:
+        return Flat(address, width, 0, 0)
+    return Flat(address, width, array.buffers()[0].address, array.offset)
+
+
+def int64_values(array: pa.Array) -> Int64Array:
+    """Integers, dates, times and timestamps as int64 [n]; the values under NULLs mean nothing."""
+    t = array.type
+    if pa.types.is_boolean(t):
+        return np.asarray(array.fill_null(False), dtype=np.int64)
+    width = t.bit_width >> 3
+    dtype = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}[width]
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array), np.int64)
+    raw = np.frombuffer(buffer, dtype, len(array), array.offset * width)
+    return raw.astype(np.int64, copy=False)
+
+
+def valid_mask(array: pa.Array) -> BoolArray | None:
+    """bool [n], True where not NULL; None = no NULLs."""
+    if array.null_count == 0:
+        return None
+    return np.asarray(array.is_valid())
+
+
+def bitmap(valid: BoolArray | None) -> pa.Buffer | None:
+    """An Arrow validity bitmap of a mask."""
+    if valid is None or bool(valid.all()):
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def to_arrow(
+    values: npt.NDArray[Any], type_: pa.DataType, valid: BoolArray | None = None
+) -> pa.Array:
+    """numpy values in the exact storage of `type_` ([n], or int64 [n, 2] for 16-byte types)."""
+    if pa.types.is_boolean(type_):
+        data = pa.py_buffer(np.packbits(values.astype(np.bool_), bitorder="little"))
+        return pa.Array.from_buffers(type_, len(values), [bitmap(valid), data])
+    if type_.bit_width == 128:
+        data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
+    else:
+        dtype = _storage(type_)
+        data = pa.py_buffer(np.ascontiguousarray(values.astype(dtype, copy=False)))
+    return pa.Array.from_buffers(type_, len(values), [bitmap(valid), data])
+
+
+def _storage(type_: pa.DataType) -> Any:
+    if pa.types.is_float64(type_):
+        return np.float64
+    if pa.types.is_float32(type_):
+        return np.float32
+    return {64: np.int64, 32: np.int32, 16: np.int16, 8: np.int8}[type_.bit_width]
+
+
+def select(batch: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> pa.RecordBatch:
+    """The columns at these positions, renamed to c0, c1, … of `schema`."""
+    return make_batch([batch.column(i) for i in columns], schema.arrow, batch.num_rows)
+
+
+def take_rows(batch: pa.RecordBatch, rows: Int64Array) -> pa.RecordBatch:
+    """`batch.take` that also keeps the row count of a batch without columns."""
+    if batch.num_columns == 0:
+        return make_batch([], batch.schema, len(rows))
+    return batch.take(pa.array(rows))
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema, one after the other, as one contiguous batch."""
+    filled = [b for b in batches if b.num_rows] or list(batches[:1])
+    if len(filled) == 1:
+        return filled[0]
+    if filled[0].num_columns == 0:
+        return make_batch([], filled[0].schema, sum(b.num_rows for b in filled))
+    return pa.concat_batches(filled)

@@ -1,0 +1,79 @@
+"""Lowering of last resort: what has no operator becomes one recompute node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamsql.circuit.operator import Operator
+from streamsql.core.schema import Column, Schema
+from streamsql.functions.expressions import ColumnRef
+from streamsql.operators.arrange import Arrange, add_arrange
+from streamsql.operators.builder import Builder
+from streamsql.operators.map import add_map, move
+from streamsql.operators.recompute import Port, Recompute
+from streamsql.operators.recompute_plan import Keys, cut, derive
+from streamsql.plan import nodes as plan
+from streamsql.plan.nodes import LogicalPlan
+
+
+def lower(node: LogicalPlan, build: Builder) -> int | None:
+    """Any node at all: by key if one can be derived, else as a whole."""
+    from streamsql.plan.sql import to_duckdb_sql
+
+    found = cut(node)
+    keys, why = derive(found)
+    root = found.root
+    if keys is not None and keys.extra:
+        root = _with_extra(root, keys)
+    inputs = [add_arrange(build, build.lower(leaf)) for leaf in found.leaves]
+    sql = to_duckdb_sql(root, lambda scan: scan.name)
+    options = build.options
+
+    def make() -> Recompute:
+        ports = []
+        for k, source in enumerate(inputs):
+            arrange = build.operator(source)
+            assert isinstance(arrange, Arrange)
+            ports.append(Port(f"in{k}", arrange, None if keys is None else keys.leaves[k]))
+        made = Recompute(
+            root.schema, sql, ports, None if keys is None else keys.output,
+            title=type(node).__name__, why=why, on_error=options.on_error,
+        )  # fmt: skip
+        if inputs and keys is not None:
+            _facts(build.operator(inputs[0]), made, node, keys)
+        return made
+
+    private = options.on_error == "fail"
+    added = build.add("recompute", inputs, (root, keys, options.on_error), make, private=private)
+    if root.schema == node.schema:
+        return added
+    exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]
+    return add_map(build, added, None, exprs, node.schema)
+
+
+def _with_extra(root: LogicalPlan, keys: Keys) -> LogicalPlan:
+    """A Project that also puts out the columns of the key."""
+    assert isinstance(root, plan.Project)
+    columns = [Column("", e.type) for e in keys.extra]
+    schema = Schema((*root.schema.columns, *columns))
+    return replace(root, schema=schema, exprs=(*root.exprs, *keys.extra))
+
+
+def _facts(below: Operator, made: Operator, node: LogicalPlan, keys: Keys) -> None:
+    """A column that closes still does where it belongs to the key: then no other key's change
+    reaches its rows."""
+    made.lateness_us = below.lateness_us
+    inner = keys.leaves[0]
+    if inner is None:
+        return
+    places = {column: [keys.output[i]] for i, column in enumerate(inner)}
+    if not any(column in below.closes for column in inner):
+        return
+    if isinstance(node, plan.Window | plan.Filter | plan.DistinctOn | plan.Join):
+        places = {i: [i] for i in range(len(below.schema))}
+    move(below, made, places)
+
+
+def lower_sort(node: plan.Sort, build: Builder) -> int | None:
+    """ORDER BY has no meaning for the content of a view."""
+    return build.lower(node.input)

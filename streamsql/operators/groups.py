@@ -1,0 +1,137 @@
+"""Groups: keys to slots, the cells of every slot, and the key rows to print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.core.delta import Int64Array, make_batch
+from streamsql.core.schema import Schema
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.kernels.hashing import hash_columns
+from streamsql.operators import saved
+from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.loops import accumulate as loops
+from streamsql.state.column_store import ColumnStore
+
+FIRST_SLOTS = 64
+COMPACT_FROM = 4096  # key rows below which dead ones are left alone
+
+
+class Groups:
+    """The groups of one aggregate.
+
+    schema: of the key columns. hashed: positions *in the key* that identify a group (the others
+    depend on them, as a window's end on its start). width: int64 lanes a group; lane 0 is its
+    number of rows, lane 1 the stamp of the last tick that touched it. A group without rows is freed by its
+    owner; its slot is used again.
+    """
+
+    def __init__(self, schema: Schema, hashed: Sequence[int], width: int) -> None:
+        self.schema = schema
+        self.hashed = tuple(hashed)
+        self.width = width
+        self.cells: Cells = np.zeros((FIRST_SLOTS, width), np.int64)
+        self._base = self.cells.ctypes.data
+        self.index = HashIndex(reuse=True)
+        self.keys = ColumnStore(schema.arrow)
+        self.key_row = np.zeros(FIRST_SLOTS, np.int64)
+        self._stamp = 0
+
+    @property
+    def count(self) -> int:
+        """Live groups."""
+        return self.index.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        held = self.cells.nbytes + self.key_row.nbytes + self.index.nbytes + self.keys.nbytes
+        return int(held)
+
+    def upsert(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
+        """(slot of every row int64[n], rows int64[k] that opened a new group)."""
+        h0, h1 = hash_columns(keys, self.hashed)
+        slots, new_rows = self.index.upsert_rows(h0, h1)
+        if new_rows.size:
+            self._room(self.index.num_slots)
+            base = self.keys.append(
+                make_batch([c.take(pa.array(new_rows)) for c in keys.columns],
+                           self.schema.arrow, new_rows.size)
+            )  # fmt: skip
+            self.key_row[slots[new_rows]] = np.arange(base, base + new_rows.size)
+        return slots, new_rows
+
+    def _room(self, slots: int) -> None:
+        if slots > len(self.cells):
+            size = max(slots, 2 * len(self.cells))
+            cells = np.zeros((size, self.width), np.int64)
+            cells[: len(self.cells)] = self.cells
+            self.cells = cells
+            self._base = cells.ctypes.data
+            key_row = np.zeros(size, np.int64)
+            key_row[: len(self.key_row)] = self.key_row
+            self.key_row = key_row
+
+    def touch(self, slots: Int64Array, weights: Int64Array) -> tuple[Int64Array, Cells]:
+        """Count the rows in; returns (the distinct slots, their cells before)."""
+        self._stamp += 1
+        touched = np.empty(slots.size, np.int64)
+        old = np.empty((slots.size, self.width), np.int64)
+        found = loops.touch(self.cells, self._base, slots, weights, self._stamp, touched, old)
+        return touched[:found], old[:found]
+
+    def gather(self, slots: Int64Array) -> Cells:
+        """The cells of these slots, copied."""
+        out = np.empty((slots.size, self.width), np.int64)
+        loops.gather(self.cells, slots, out)
+        return out
+
+    def key_rows(self, slots: Int64Array) -> pa.RecordBatch:
+        """The key columns of these slots."""
+        return self.keys.take(self.key_row[slots])
+
+    def free(self, slots: Int64Array) -> None:
+        """Forget these (distinct, live) groups."""
+        if not slots.size:
+            return
+        self.cells[slots] = 0
+        self.index.remove(slots)
+        if self.keys.num_rows > COMPACT_FROM and self.keys.num_rows > 2 * self.count:
+            self._compact()
+
+    def _compact(self) -> None:
+        live = self.index.live_slots()
+        self.keys.rebuild(self.key_row[live])
+        self.key_row[live] = np.arange(live.size)
+
+    def live(self) -> Int64Array:
+        """Slots of all groups, ascending."""
+        return self.index.live_slots()
+
+    def save(self) -> dict[str, pa.Table]:
+        """Everything, slot numbers included: what others keep by slot stays right."""
+        used = self.index.num_slots
+        live = self.live()
+        keys = pa.Table.from_batches([self.key_rows(live)])
+        return {
+            **saved.nest("index", self.index.save()),
+            "keys": keys,
+            "live": saved.columns(slot=live),
+            "cells": saved.matrix(self.cells[:used]),
+        }
+
+    def load(self, state: Mapping[str, pa.Table]) -> None:
+        """Inverse of `save`."""
+        self.index = HashIndex.load(saved.inner("index", state))
+        self.cells = saved.from_matrix(state["cells"], FIRST_SLOTS)
+        self._base = self.cells.ctypes.data
+        self.cells[:, 1] = 0
+        live = saved.array(state["live"], "slot")
+        self.key_row = np.zeros(len(self.cells), np.int64)
+        self.key_row[live] = np.arange(live.size)
+        self.keys = ColumnStore(self.schema.arrow)
+        if live.size:
+            self.keys.append(saved.table_batch(state["keys"], self.schema))

@@ -1,0 +1,134 @@
+"""Taking a join condition apart: equalities that an index answers, and the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from streamsql.core.types import Kind, SqlType
+from streamsql.functions.expressions import (
+    Call,
+    Cast,
+    ColumnRef,
+    Expr,
+    columns_used,
+    conjunction,
+    conjuncts,
+)
+from streamsql.functions.numeric_types import common_numeric
+from streamsql.operators.map import is_plain
+from streamsql.plan.nodes import Join, LogicalPlan, Project
+from streamsql.plan.visit import remap_columns
+
+
+@dataclass(frozen=True)
+class EquiJoin:
+    """A join as an index can run it.
+
+    left, right: the inputs, with computed keys appended where a key is not a plain column.
+    left_keys, right_keys: positions that must be equal, pairwise. null_safe: of which pairs two NULLs match.
+    residual: what else must hold, over left's columns then right's (as extended), or None. left_width,
+    right_width: how many columns of each side belong to the join's output.
+    """
+
+    left: LogicalPlan
+    right: LogicalPlan
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    residual: Expr | None
+    left_width: int
+    right_width: int
+
+
+def split(node: Join) -> EquiJoin | None:
+    """The equi-join of a node, or None if its condition is not a matter of single rows.
+
+    Without an equality the keys are empty, and every pair of rows is tried.
+    """
+    n = len(node.left.schema)
+    left, right, safe, rest = [], [], [], []
+    for part in conjuncts(node.condition) if node.condition is not None else []:
+        if not is_plain(part):
+            return None
+        pair = _key_pair(part, n)
+        if pair is None:
+            rest.append(part)
+        else:
+            left.append(pair[0])
+            right.append(remap_columns(pair[1], {i: i - n for i in columns_used(pair[1])}))
+            safe.append(pair[2])
+    left_plan, left_keys = _with_keys(node.left, left)
+    right_plan, right_keys = _with_keys(node.right, right)
+    residual = None
+    if rest:
+        wider = len(left_plan.schema) - n
+        whole = conjunction(rest)
+        shifted = {i: i + wider if i >= n else i for i in columns_used(whole)}
+        residual = remap_columns(whole, shifted)
+    return EquiJoin(
+        left_plan, right_plan, left_keys, right_keys, tuple(safe), residual,
+        n, len(node.right.schema),
+    )  # fmt: skip
+
+
+def _key_pair(part: Expr, n: int) -> tuple[Expr, Expr, bool] | None:
+    """(left key, right key, NULLs match) if this is an equality between the two sides."""
+    if not isinstance(part, Call) or part.function not in ("eq", "is_not_distinct_from"):
+        return None
+    a, b = part.args
+    sides = [_side(columns_used(e), n) for e in (a, b)]
+    if sorted(s or "" for s in sides) != ["left", "right"]:
+        return None
+    if sides[0] == "right":
+        a, b = b, a
+    common = _common(a.type, b.type)
+    if common is None:
+        return None
+    return _as(a, common), _as(b, common), part.function == "is_not_distinct_from"
+
+
+def _side(used: set[int], n: int) -> str | None:
+    if not used:
+        return None
+    if all(i < n for i in used):
+        return "left"
+    return "right" if all(i >= n for i in used) else None
+
+
+def _common(a: SqlType, b: SqlType) -> SqlType | None:
+    """A type in which equal values look equal, or None if the index can not compare them."""
+    if a.arrow == b.arrow:
+        return a
+    if a.kind is Kind.NUMERIC and b.kind is Kind.NUMERIC:
+        return common_numeric([a, b])
+    return None
+
+
+def _as(expr: Expr, type_: SqlType) -> Expr:
+    return expr if expr.type.arrow == type_.arrow else Cast(arg=expr, type=type_)
+
+
+def _with_keys(side: LogicalPlan, keys: list[Expr]) -> tuple[LogicalPlan, tuple[int, ...]]:
+    """The input with the keys that are not plain columns appended, and where each key is."""
+    own = [ColumnRef(index=i, type=c.type, name=c.name) for i, c in enumerate(side.schema)]
+    extra: list[Expr] = []
+    places = []
+    for key in keys:
+        if isinstance(key, ColumnRef):
+            places.append(key.index)
+        else:
+            if key not in extra:
+                extra.append(key)
+            places.append(len(own) + extra.index(key))
+    if not extra:
+        return side, tuple(places)
+    columns = [replace(side.schema[0], name="", type=e.type, nullable=True) if len(side.schema)
+               else _column(e.type) for e in extra]  # fmt: skip
+    schema = type(side.schema)((*side.schema.columns, *columns))
+    return Project(schema=schema, input=side, exprs=(*own, *extra)), tuple(places)
+
+
+def _column(type_: SqlType):  # type: ignore[no-untyped-def]
+    from streamsql.core.schema import Column
+
+    return Column("", type_)

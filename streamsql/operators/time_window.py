@@ -1,0 +1,157 @@
+"""TUMBLE, HOP and CUMULATE: every row with the windows that hold it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import Algebra, Operator, Step
+from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.schema import Schema
+from streamsql.operators.builder import Builder
+from streamsql.operators.columns import take_rows
+from streamsql.operators.event_time import event_time_column, event_time_us
+from streamsql.operators.late import is_late, report_late
+from streamsql.operators.map import move
+from streamsql.operators.window_grid import Grid
+from streamsql.plan import nodes as plan
+
+
+class TimeWindow(Operator):
+    """Each row once for every window that holds its event time (TUMBLE, HOP, CUMULATE).
+
+    Algebra:  windows(Z)(r, w) = Z(r) if w holds r's time.  Linear.
+    Input:    delta [n rows]; rows without an event time give nothing and are counted.
+    Output:   the row's columns, window_start, window_end, window_time; weights kept. A row whose window
+              was closed when it arrived (window_end + allowed lateness <= the row's watermark) is
+              dropped for that window and reported as late; so is a retraction.
+    State:    none.
+    Cost:     O(changed rows x windows of a row).
+    """
+
+    algebra = Algebra.LINEAR
+
+    def __init__(
+        self, schema: Schema, input_schema: Schema, time_column: int, grid: Grid, late: bool
+    ) -> None:
+        """late: the watermark speaks of the time column, so that windows close."""
+        super().__init__(schema)
+        self.input_schema = input_schema
+        self.time_column = time_column
+        self.grid = grid
+        self.drops_late = late
+
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        delta = deltas[0]
+        if not delta:
+            return Delta.empty(self.schema)
+        times, valid = event_time_us(delta.batch.column(self.time_column))
+        if valid is not None:
+            step.null_event_times += int(times.size - np.count_nonzero(valid))
+            delta = delta.take(np.flatnonzero(valid))
+            times = times[valid]
+        rows, start, end = self.grid.assign(times)
+        if self.drops_late and delta.row_watermark is not None:
+            rows, start, end = self._on_time(step, delta, times, rows, start, end)
+        return self._output(delta, rows, start, end)
+
+    def _on_time(
+        self, step: Step, delta: Delta, times: Int64Array, rows: Int64Array | None,
+        start: Int64Array, end: Int64Array,
+    ) -> tuple[Int64Array | None, Int64Array, Int64Array]:  # fmt: skip
+        """Without the (row, window) pairs that came too late, which are reported."""
+        assert delta.row_watermark is not None
+        watermark = delta.row_watermark if rows is None else delta.row_watermark[rows]
+        late = is_late(end, watermark, self.lateness_us)
+        if not bool(late.any()):
+            return rows, start, end
+        which = np.arange(times.size) if rows is None else rows
+        report_late(step, self, delta, np.unique(which[late]), times, self.input_schema)
+        return which[~late], start[~late], end[~late]
+
+    def _output(
+        self, delta: Delta, rows: Int64Array | None, start: Int64Array, end: Int64Array
+    ) -> Delta:
+        if rows is not None:
+            delta = Delta(
+                take_rows(delta.batch, rows),
+                None if delta.weights is None else delta.weights[rows],
+                None if delta.row_watermark is None else delta.row_watermark[rows],
+                delta.consolidated,
+            )
+        type_ = self.schema[len(self.schema) - 3].type.arrow
+        arrays: list[pa.Array] = [
+            *delta.batch.columns,
+            event_time_column(start, type_),
+            event_time_column(end, type_),
+            event_time_column(end - 1, type_),
+        ]
+        batch = make_batch(arrays, self.schema.arrow, delta.num_rows)
+        return Delta(batch, delta.weights, delta.row_watermark, delta.consolidated)
+
+    def current(self, *inputs: Delta) -> Delta | None:
+        return self.step(Step(0, 0), *inputs)
+
+    @property
+    def name(self) -> str:
+        return self.grid.kind.capitalize()
+
+    def explain(self) -> dict[str, str]:
+        late = "late rows are dropped window by window" if self.drops_late else "nothing is late"
+        return {"detail": f"{describe(self.grid)}; {late}"}
+
+
+def describe(grid: Grid) -> str:
+    """The window's sizes for EXPLAIN."""
+    parts = []
+    for word, spec in (("size", grid.size), ("step", grid.step), ("offset", grid.offset)):
+        units = [
+            f"{value} {unit}"
+            for value, unit in ((spec.months, "months"), (spec.days, "days"), (spec.us, "µs"))
+            if value
+        ]
+        if units:
+            parts.append(f"{word} {' '.join(units)}")
+    return ", ".join(parts) + (f", time zone {grid.tz}" if grid.tz else "")
+
+
+def grid_of(node: plan.TimeWindow) -> Grid:
+    """The grid of a TUMBLE, HOP or CUMULATE node."""
+    return Grid(node.kind, node.size, node.slide or node.size, node.offset, node.tz)
+
+
+def lower(node: plan.TimeWindow, build: Builder) -> int | None:
+    """TUMBLE, HOP, CUMULATE row by row."""
+    if node.kind == "session":
+        return None
+    source = build.lower(node.input)
+    below = build.operator(source)
+    late = closes_by(below, node.time_column)
+
+    def make() -> TimeWindow:
+        made = TimeWindow(node.schema, below.schema, node.time_column, grid_of(node), late)
+        window_facts(below, made, node, late)
+        return made
+
+    what = (node.kind, node.time_column, node.size, node.slide, node.offset, node.tz)
+    return build.add("window", [source], what, make)
+
+
+def closes_by(below: Operator, time_column: int) -> bool:
+    """Whether the watermark speaks of this column: then its windows close."""
+    return time_column in below.event_times or time_column in below.closes
+
+
+def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: bool) -> None:
+    """What is known of a window operator's output columns."""
+    made.append_only = below.append_only
+    made.lateness_us = below.lateness_us
+    move(below, made, {i: [i] for i in range(len(below.schema))})
+    start = len(below.schema)
+    if late:
+        made.closes = {**made.closes, start + 1: 0, start + 2: 1}
+        made.event_times |= {start + 1, start + 2}
+    if node.kind in ("tumble", "hop"):
+        made.determined = {**made.determined, start + 1: start, start + 2: start}
+    elif node.kind == "cumulate":
+        made.determined = {**made.determined, start + 2: start + 1}

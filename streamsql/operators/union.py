@@ -1,0 +1,74 @@
+"""UNION ALL."""
+
+from __future__ import annotations
+
+from streamsql.circuit.operator import Algebra, Operator, Step
+from streamsql.core.delta import Delta, concat, make_batch
+from streamsql.core.schema import Schema
+from streamsql.operators.builder import Builder
+from streamsql.plan.nodes import LogicalPlan, SetOperation
+
+
+class UnionAll(Operator):
+    """All rows of all inputs (UNION ALL).
+
+    Algebra:  A + B.  Linear in each input.
+    Output:   the entries of each input after the other; columns by position.
+    State:    none.
+    """
+
+    algebra = Algebra.LINEAR
+
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        return _sum(self.schema, deltas)
+
+    def current(self, *inputs: Delta) -> Delta | None:
+        return _sum(self.schema, inputs)
+
+
+def _sum(schema: Schema, deltas: tuple[Delta, ...]) -> Delta:
+    renamed = [
+        Delta(
+            make_batch(d.batch.columns, schema.arrow, d.num_rows),
+            d.weights,
+            d.row_watermark,
+            d.consolidated,
+        )
+        for d in deltas
+        if d
+    ]
+    return concat(renamed, schema)
+
+
+def lower_union(node: SetOperation, build: Builder) -> int | None:
+    """UNION ALL of any number of inputs in one operator."""
+    if node.kind != "union" or not node.all:
+        return None
+    inputs = [build.lower(plan) for plan in _branches(node)]
+    return add_union(build, inputs, node.schema)
+
+
+def add_union(build: Builder, inputs: list[int], schema: Schema) -> int:
+    """The sum of circuit nodes."""
+    below = [build.operator(i) for i in inputs]
+
+    def make() -> UnionAll:
+        made = UnionAll(schema)
+        made.append_only = all(b.append_only for b in below)
+        made.lateness_us = max(b.lateness_us for b in below)
+        made.event_times = frozenset.intersection(*(b.event_times for b in below))
+        first = below[0].closes
+        made.closes = {
+            column: max(b.closes[column] for b in below)
+            for column in first
+            if all(column in b.closes for b in below)
+        }
+        return made
+
+    return build.add("union", inputs, schema, make)
+
+
+def _branches(node: LogicalPlan) -> list[LogicalPlan]:
+    if isinstance(node, SetOperation) and node.kind == "union" and node.all:
+        return [*_branches(node.left), *_branches(node.right)]
+    return [node]

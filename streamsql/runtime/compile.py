@@ -1,0 +1,117 @@
+"""From a logical plan to nodes of the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamsql.circuit.graph import Circuit, Node
+from streamsql.circuit.operator import Operator, Step
+from streamsql.core.delta import Delta
+from streamsql.core.schema import Schema
+from streamsql.operators import OPERATORS, Builder, Options
+from streamsql.operators.source import Source
+from streamsql.plan.nodes import LogicalPlan
+
+
+@dataclass(frozen=True)
+class CompiledView:
+    """A view in the circuit.
+
+    output: the node whose deltas are the view's changes. new_nodes: nodes that did not exist before:
+    they wait for `Circuit.backfill`. nodes: everything the view reads, in topological order.
+    """
+
+    circuit: Circuit
+    plan: LogicalPlan
+    options: Options
+    output: int
+    new_nodes: tuple[int, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.circuit.nodes[i] for i in self.circuit.cone(self.output)]
+
+    @property
+    def operators(self) -> list[Operator]:
+        return [node.operator for node in self.nodes]
+
+    @property
+    def append_only(self) -> bool:
+        """Whether rows of the view are never taken back."""
+        return self.circuit.nodes[self.output].operator.append_only
+
+    @property
+    def maintenance(self) -> str:
+        """The costliest way of maintenance in it: incremental, recompute per key or recompute."""
+        ways = ("incremental", "recompute per key", "recompute")
+        return max((o.maintenance for o in self.operators), key=ways.index)
+
+    def failure(self) -> tuple[str, str] | None:
+        """(sqlstate, message) that reads of the view give, under `on_error = 'fail'`."""
+        for operator in self.operators:
+            found = operator.failure()
+            if found is not None:
+                return found
+        return None
+
+    def start(self, step: Step, snapshots: Mapping[int, Delta]) -> Delta:
+        """The view's first rows: steps the new nodes over what the sources hold already.
+
+        snapshots: source node -> its rows, tables with the watermark that each row arrived under.
+        """
+        outputs = self.circuit.backfill(step, self.new_nodes, snapshots)
+        if self.output in self.new_nodes:
+            return outputs.get(self.output, Delta.empty(self.schema))
+        return self.circuit.accumulated(self.output, snapshots)
+
+    def drop(self) -> list[int]:
+        """Let go of the view's nodes; returns those that were freed."""
+        return self.circuit.release(self.output)
+
+
+def add_source(
+    circuit: Circuit,
+    relation_id: int,
+    schema: Schema,
+    *,
+    append_only: bool = False,
+    watermark_column: int | None = None,
+    lateness_us: int = 0,
+) -> int:
+    """The node of a table, source or system relation; `Circuit.step` takes its deltas.
+
+    lateness_us: the relation's `allowed_lateness`.
+    """
+    source = Source(schema, append_only=append_only, watermark_column=watermark_column)
+    source.lateness_us = lateness_us
+    node = circuit.add(source, (), f"source-{relation_id}")
+    circuit.retain(node)
+    return node
+
+
+def compile_view(
+    plan: LogicalPlan,
+    circuit: Circuit,
+    sources: Mapping[int, int],
+    options: Options | None = None,
+) -> CompiledView:
+    """Add the operators of a view to the circuit, sharing those that are there.
+
+    sources: relation OID -> node: tables by `add_source`, views by their `CompiledView.output`.
+    `CompiledView.start` must follow, before the next tick. Raises: the error of a part that can
+    not be maintained; the circuit is then as it was before.
+    """
+    options = options or Options()
+    build = Builder(circuit, sources, options, OPERATORS)
+    try:
+        output = build.lower(plan)
+        circuit.retain(output, output=True)
+    except BaseException:
+        circuit.discard(build.new_nodes)
+        raise
+    return CompiledView(circuit, plan, options, output, tuple(build.new_nodes))
