@@ -79,10 +79,11 @@ class KernelCall:
         rows: Any,
         error: type[StreamSqlError],
         message: str | Callable[[int], str],
+        detail: str | None = None,
     ) -> None:
         """Report bad rows. rows: bool mask [num_rows] as numpy or Arrow (NULL = not bad), or True for
         all. `message` may compute the text from the row number."""
-        self.failures.append(Failure(rows, error, message))
+        self.failures.append(Failure(rows, error, message, detail))
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,16 @@ class Failure:
     rows: Any
     error: type[StreamSqlError]
     message: str | Callable[[int], str]
+    detail: str | None = None
+
+    def text(self, row: int) -> str:
+        """The message of one bad row."""
+        return self.message if isinstance(self.message, str) else self.message(row)
+
+    def only(self, rows: Any) -> Failure | None:
+        """The failure restricted to a mask, or None if nothing is left."""
+        mask = rows if self.rows is True else self.rows & rows
+        return Failure(mask, self.error, self.message, self.detail) if mask.any() else None
 
 
 Kernel = Callable[..., "pa.Array | pa.Scalar"]

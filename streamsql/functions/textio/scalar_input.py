@@ -106,9 +106,9 @@ def fit_decimal(value: Decimal, t: SqlType) -> Decimal:
     """Round half away from zero to the type's scale. Raises: 22003 beyond its precision."""
     precision, scale = t.storage_precision_scale
     rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP, context=_WIDE)
-    if abs(rounded) >= Decimal(10) ** (precision - scale):
+    if rounded.copy_abs() >= Decimal(10) ** (precision - scale):
         raise numeric_overflow(t)
-    return rounded + 0 if rounded else abs(rounded)
+    return rounded if rounded else rounded.copy_abs()  # no arithmetic: it would round to 28 digits
 
 
 def numeric_overflow(t: SqlType) -> NumericValueOutOfRange:

@@ -1,0 +1,1 @@
+"""Kernels under the Arrow evaluator: numpy views of Arrow columns, decimals, text loops."""
