@@ -156,7 +156,7 @@ class _Demo:
         return 0
 
     def _create(self, session: Any) -> None:
-        """Tables and views. Raises: DuplicateTable (42P07) when a table of that name is not ours."""
+        """Tables and views. Raises: DuplicateTable (42P07): a table of that name is not ours."""
         from streamsql.core.errors import DuplicateTable
 
         existing = _existing_tables(session)
