@@ -6,10 +6,10 @@ import io
 import re
 
 import pytest
-
-import streamsql
 from streamsql_server.demo import find_examples, replay_script, run_demo
 from streamsql_server.demo_screen import Screen, table_lines
+
+import streamsql
 
 
 class Terminal(io.StringIO):
