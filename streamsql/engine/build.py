@@ -16,13 +16,13 @@ from streamsql.core.delta import Delta
 from streamsql.core.errors import DiskError, UndefinedTable
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import CreateRelation, DropRelation
+from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import ViewState
 from streamsql.engine.tables import new_table_state
 from streamsql.engine.views import bind_view, compile_options
-from streamsql.operators.source import Source
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -106,17 +106,16 @@ class CatalogBuilder:
             self.build_view(relation, built)
 
     def _source_node(self, relation: Relation) -> int:
-        circuit = self.engine.circuit
-        node = circuit.add(
-            Source(
-                relation.columns,
-                append_only=relation.append_only,
-                watermark_column=relation.watermark_column,
-            ),
-            key=f"relation {relation.oid}",
+        from streamsql.runtime.compile import add_source
+
+        return add_source(
+            self.engine.circuit,
+            relation.oid,
+            relation.columns,
+            append_only=relation.append_only,
+            watermark_column=relation.watermark_column,
+            lateness_us=watermark_policy(relation.options).lateness_us,
         )
-        circuit.retain(node)
-        return node
 
     def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
         """Bind, compile and fill a view from the present rows of what it reads."""
@@ -128,7 +127,6 @@ class CatalogBuilder:
         options = compile_options(relation, built.catalog)
         compiled = compile_view(plan, engine.circuit, nodes, options)
         view = ViewState(relation, compiled, compiled.output, engine.version)
-        engine.circuit.retain(compiled.output, output=True)
         built.views[relation.oid] = view
         built.nodes[relation.oid] = compiled.output
         if fill:

@@ -1,0 +1,136 @@
+"""SELECT: bind once, then run over one version of the relations it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from streamsql.core.schema import Schema
+from streamsql.core.types import SqlType
+from streamsql.engine.api import ResultColumn
+from streamsql.engine.binding import BindScope
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.parameters import settle
+from streamsql.engine.reads.duck import run_sql
+from streamsql.engine.reads.fast import run_fast
+from streamsql.engine.reads.plans import freeze, needs_freezing, scans
+from streamsql.engine.reads.view import ReadView
+from streamsql.functions.expressions import Literal
+from streamsql.plan.nodes import LogicalPlan
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+
+@dataclass
+class BoundSelect:
+    """A bound query. plan: optimized; may hold parameters and now(). sql: DuckDB text, kept where
+    the plan holds neither. relations: OIDs read."""
+
+    plan: LogicalPlan
+    columns: tuple[ResultColumn, ...]
+    parameter_types: tuple[SqlType, ...]
+    relations: frozenset[int]
+    notices: tuple[str, ...] = ()
+    frozen: bool = False
+    sql: str | None = field(default=None, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+
+def bind_select(
+    tree: exp.Expression, scope: BindScope, declared: list[SqlType | None], text: str | None = None
+) -> BoundSelect:
+    """Bind and optimize. Raises: errors of binding, with positions."""
+    from streamsql.plan.binder import bind_query
+    from streamsql.plan.optimizer import optimize
+
+    context = scope.context(parameter_types=list(declared), text=text)
+    bound = bind_query(tree, context)
+    plan = optimize(bound.plan)
+    relations = frozenset(s.relation_id for s in scans(plan))
+    columns = result_columns(bound.plan.schema, bound.origins, scope.catalog)
+    return BoundSelect(
+        plan,
+        columns,
+        settle(context.parameter_types or []),
+        relations,
+        bound.notices,
+        not needs_freezing(plan),
+    )
+
+
+def result_columns(
+    schema: Schema, origins: tuple[tuple[int, int] | None, ...], catalog: Catalog
+) -> tuple[ResultColumn, ...]:
+    """What clients are told: names, types, and the table column a result column is."""
+    columns = []
+    for i, column in enumerate(schema):
+        origin = origins[i] if i < len(origins) else None
+        oid, attnum = 0, 0
+        if origin is not None and origin[0] in catalog.relations:
+            oid, attnum = origin[0], origin[1] + 1
+        columns.append(ResultColumn(column.name, column.type, oid, attnum))
+    return tuple(columns)
+
+
+def run_select(
+    session: Session, bound: BoundSelect, view: ReadView, values: tuple[Literal, ...]
+) -> Iterator[pa.RecordBatch]:
+    """The rows, in batches."""
+    plan = bound.plan
+    now_us = session.now_us()
+    if not bound.frozen:
+        plan = freeze(plan, values, now_us)
+    session.engine.check_views(set(bound.relations))
+    fast = run_fast(plan, view, now_us, session.timezone)
+    if fast is not None:
+        return iter((fast,)) if fast.num_rows else iter(())
+    tables = view.tables(bound.relations)
+    sql = bound.sql if bound.frozen else None
+    if sql is None:
+        sql = plan_sql(plan)
+        if bound.frozen:
+            bound.sql = sql
+    named = {relation_table(oid): table for oid, table in tables.items()}
+    return run_sql(session.engine.pool, sql, named, plan.schema, session.token)
+
+
+def relation_table(oid: int) -> str:
+    """Name of a relation's snapshot inside a DuckDB connection."""
+    return f"r{oid}"
+
+
+def plan_sql(plan: LogicalPlan) -> str:
+    """The plan as one DuckDB SELECT over tables named by `relation_table`."""
+    from streamsql.plan.sql import to_duckdb_sql
+
+    return to_duckdb_sql(plan, lambda scan: relation_table(scan.relation_id))
+
+
+def run_plan(
+    session: Session,
+    plan: LogicalPlan,
+    view: ReadView,
+    values: tuple[Literal, ...],
+    extra: Mapping[str, pa.Table] | None = None,
+) -> pa.Table:
+    """All rows of a plan that is part of another statement (INSERT … SELECT, UPDATE)."""
+    now_us = session.now_us()
+    plan = freeze(plan, values, now_us)
+    relations = {s.relation_id for s in scans(plan)}
+    session.engine.check_views(relations)
+    fast = run_fast(plan, view, now_us, session.timezone)
+    if fast is not None:
+        return pa.Table.from_batches([fast], schema=plan.schema.arrow)
+    tables: dict[str, Any] = dict(extra or {})
+    for oid, table in view.tables(relations).items():
+        tables[relation_table(oid)] = table
+    batches = run_sql(session.engine.pool, plan_sql(plan), tables, plan.schema, session.token)
+    return pa.Table.from_batches(list(batches), schema=plan.schema.arrow)

@@ -1,0 +1,94 @@
+"""SET, RESET, SHOW of variables, DISCARD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsql.core.errors import ActiveTransaction
+from streamsql.core.types import TEXT
+from streamsql.dialect.statements import Discard, SetVariable, ShowVariable
+from streamsql.engine.api import Result, ResultColumn
+from streamsql.engine.settings import find
+from streamsql.engine.statements.common import rows_result
+from streamsql.engine.statements.handler import Description, Handler, Types
+from streamsql.functions.expressions import Literal
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+ALL_COLUMNS = (("name", TEXT), ("setting", TEXT), ("description", TEXT))
+CLOCK = "streamsql.clock"
+
+
+def run_set(
+    session: Session, statement: SetVariable, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """SET [LOCAL] name = value, RESET name, RESET ALL."""
+    if statement.name == "all" and statement.value is None:
+        session.variables.reset_all()
+        return Result("RESET")
+    name = find(statement.name).name
+    if name == CLOCK:
+        mode = session.variables.set(CLOCK, statement.value)
+        session.engine.call(lambda: session.engine.durability.set_clock(mode))
+        return Result("SET")
+    transaction = session.transaction
+    if statement.local and transaction is None:
+        session.notice(
+            "SET LOCAL can only be used in transaction blocks",
+            severity="WARNING",
+            sqlstate="25P01",
+        )
+        return Result("SET")
+    before = session.variables.snapshot()
+    session.variables.set(name, statement.value)
+    if name == "transaction_read_only" and transaction is not None:
+        transaction.read_only = session.variables.get(name) == "on"
+    if statement.local and transaction is not None:
+        session.restore_at_end(name.lower(), before.get(name.lower()))
+    return Result("SET" if statement.value is not None else "RESET")
+
+
+def describe_show(session: Session, statement: ShowVariable, declared: Types) -> Description:
+    """SHOW x has one column, named as PostgreSQL spells the variable."""
+    if statement.name == "all":
+        return Description(tuple(ResultColumn(n, t) for n, t in ALL_COLUMNS))
+    return Description((ResultColumn(find(statement.name).name, TEXT),))
+
+
+def run_show(
+    session: Session, statement: ShowVariable, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """SHOW name, SHOW ALL."""
+    if statement.name == "all":
+        rows = [r for r in session.variables.all() if r[0] != CLOCK]
+        clock = session.engine.settings()[CLOCK]
+        rows.append((CLOCK, clock, find(CLOCK).description))
+        return rows_result("SHOW", ALL_COLUMNS, sorted(rows))
+    setting = find(statement.name)
+    if setting.name == CLOCK:
+        value = session.engine.settings()[CLOCK]
+    else:
+        value = session.variables.get(statement.name)
+    return rows_result("SHOW", [(setting.name, TEXT)], [(value,)])
+
+
+def run_discard(
+    session: Session, statement: Discard, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """DISCARD ALL | PLANS | TEMP | SEQUENCES."""
+    what = statement.what.lower()
+    if what == "all":
+        if session.transaction is not None and not session.transaction.implicit:
+            raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
+        session.close_cursors(held=True)
+        session.prepared.clear()
+        session.variables.reset_all()
+    if what in ("all", "temp", "temporary"):
+        session.drop_temporary()
+    return Result(f"DISCARD {what.upper()}")
+
+
+SET = Handler(run_set, tag="SET")
+SHOW = Handler(run_show, describe_show, "SHOW")
+DISCARD = Handler(run_discard, tag="DISCARD")
