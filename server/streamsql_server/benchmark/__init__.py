@@ -1,0 +1,1 @@
+"""The benchmark suites behind `streamsql bench`."""

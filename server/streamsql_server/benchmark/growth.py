@@ -1,0 +1,67 @@
+"""Ten times more groups: what does a tick of the same size cost?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+GROUPS = (10_000, 100_000, 1_000_000)
+TICKS = 12
+
+
+def run(tick_rows: int) -> list[dict[str, Any]]:
+    """Milliseconds a tick over states of growing size; prints a table and returns its rows."""
+    print(f"{'groups held':>12}{'ms a tick':>12}{'to the row above':>18}")
+    found: list[dict[str, Any]] = []
+    for groups in GROUPS:
+        milliseconds = _tick_ms(groups, tick_rows)
+        ratio = milliseconds / found[-1]["tick_ms"] if found else None
+        found.append({"groups": groups, "tick_ms": milliseconds, "ratio": ratio})
+        print(f"{groups:12,}{milliseconds:12.2f}{'' if ratio is None else f'{ratio:18.2f}'}")
+    return found
+
+
+def _tick_ms(groups: int, tick_rows: int) -> float:
+    """Median of some ticks that touch keys all over a state of `groups` groups."""
+    from streamsql.circuit.graph import Circuit
+    from streamsql.circuit.operator import Step
+    from streamsql.core.delta import Delta
+
+    circuit: Circuit
+    circuit, source = _circuit()
+    random = np.random.default_rng(7)
+    schema = circuit.nodes[source].operator.schema.arrow
+
+    def delta(keys: Any) -> Delta:
+        values = random.integers(0, 1000, keys.size)
+        return Delta(pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=schema))
+
+    tick = 0
+    for start in range(0, groups, tick_rows):
+        tick += 1
+        keys = np.arange(start, min(start + tick_rows, groups))
+        circuit.step(Step(tick, tick), {source: delta(keys)}, {})
+    spent = []
+    for _ in range(TICKS):
+        tick += 1
+        change = delta(random.integers(0, groups, tick_rows))
+        begin = time.perf_counter()
+        circuit.step(Step(tick, tick), {source: change}, {})
+        spent.append(time.perf_counter() - begin)
+    return float(np.median(spent)) * 1e3
+
+
+def _circuit() -> tuple[Any, int]:
+    """A circuit that keeps `count, sum by key`, and its source node."""
+    import streamsql
+
+    db = streamsql.connect()
+    db.execute("CREATE TABLE t (k BIGINT, v BIGINT) APPEND ONLY")
+    db.execute(
+        "CREATE MATERIALIZED VIEW r AS SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k"
+    )
+    engine = db.engine
+    return engine.circuit, engine.nodes[engine.catalog.find(("public", "t")).oid]
