@@ -29,9 +29,9 @@ _key: tuple[Any, Any] = (np.uint64(0x1F83D9ABFB41BD6B), np.uint64(0x5BE0CD19137E
 _WORDS: dict[int, tuple[int, bool]] = {
     t.id: (0 if t == pa.bool_() else t.bit_width // 8, t in (pa.float32(), pa.float64()))
     for t in (
-        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
-        pa.uint64(), pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.time32("ms"),
-        pa.time64("us"), pa.timestamp("us"), pa.duration("us"),
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+        pa.uint32(), pa.uint64(), pa.float32(), pa.float64(), pa.date32(), pa.date64(),
+        pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.duration("us"),
     )
 }  # fmt: skip
 # -> width of the offsets

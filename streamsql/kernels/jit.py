@@ -26,7 +26,7 @@ Int = Any  # an int64
 Word = Any  # a uint64
 Array = Any  # a numpy array; the docstring says of what
 
-SHARED = ("bits", "hash_table")
+SHARED = ("bits", "hash_table", "ordered_nodes")
 """Modules with device functions that kernels of other modules call."""
 
 

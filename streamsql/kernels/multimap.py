@@ -61,7 +61,7 @@ def _walk(
         s = slots[i]
         if s < 0:
             continue
-        before = END
+        before = np.int64(END)
         r = np.int64(heads[s])
         while r >= 0:
             after = np.int64(following[r])

@@ -1,0 +1,306 @@
+"""The kernels of `ordered`: batches of changes, searches and walks over the tree's nodes.
+
+`t` is the address of the tree's head (`ordered_nodes`), `keys` that of n keys, one after the
+other. A cursor is node * 64 + slot, -1 = none.
+"""
+
+from __future__ import annotations
+
+from streamsql.kernels.bits import load_i32, load_i64, store_i64
+from streamsql.kernels.jit import Array, Int, device, kernel
+from streamsql.kernels.ordered_nodes import (
+    CAPACITY,
+    CHILDREN,
+    COUNTS,
+    ENTRIES,
+    ERROR,
+    FREE,
+    HEIGHT_MAX,
+    KEYS,
+    LEVEL,
+    MADE,
+    NEGATIVE,
+    NEXT,
+    ORDER,
+    ORDER_BITS,
+    PATH,
+    PREVIOUS,
+    ROOT,
+    SIZE,
+    TOTAL,
+    WORDS,
+    at,
+    bump,
+    close_slot,
+    compare_keys,
+    copy_down,
+    descend,
+    lower_slot,
+    merge_up,
+    open_slot,
+    split_for,
+)
+
+FIRST_AT_LEAST, FIRST_ABOVE, LAST_AT_MOST, LAST_BELOW, EQUAL = range(5)
+"""What `seek` looks for."""
+
+
+@device
+def _covers(t: Int, words: Int, base: Int, key: Int) -> bool:
+    """Whether the key surely belongs to this leaf: between its ends, or behind the last of all."""
+    size = load_i32(base + SIZE)
+    if size == 0:
+        return False
+    stride = 8 * words
+    if compare_keys(t, words, base + KEYS + stride * (size - 1), key) < 0:
+        return load_i32(base + NEXT) < 0
+    return compare_keys(t, words, base + KEYS, key) <= 0
+
+
+@kernel
+def add(t: Int, keys: Int, weights: Array, start: Int, old: Array, new: Array) -> Int:
+    """Add weights[i] to the count of key i, from `start` on; entries of count 0 vanish.
+
+    old, new: int64[n], counts before and after. Returns where it stopped: n; or a key for which
+    there may be too few nodes; or one whose count would fall below 0 (ERROR then says so).
+    """
+    words, path = load_i64(t + WORDS), load_i64(t + PATH)
+    stride = 8 * words
+    depth = -1
+    for i in range(start, weights.size):
+        if load_i64(t + FREE) < 0 and load_i64(t + MADE) + HEIGHT_MAX > load_i64(t + CAPACITY):
+            return i
+        key = keys + stride * i
+        if depth < 0 or not _covers(t, words, at(t, load_i64(path + 16 * depth)), key):
+            depth = descend(t, key)
+        leaf = at(t, load_i64(path + 16 * depth))
+        slot = lower_slot(t, words, leaf, key)
+        found = (
+            slot < load_i32(leaf + SIZE)
+            and compare_keys(t, words, leaf + KEYS + stride * slot, key) == 0
+        )
+        before = load_i64(leaf + COUNTS + 8 * slot) if found else 0
+        after = before + weights[i]
+        old[i] = before
+        new[i] = after
+        if after < 0:
+            store_i64(t + ERROR, NEGATIVE)
+            return i
+        if before == after:
+            continue
+        if not found:
+            if load_i32(leaf + SIZE) == ORDER:
+                split_for(t, key)
+                depth = descend(t, key)
+                leaf = at(t, load_i64(path + 16 * depth))
+                slot = lower_slot(t, words, leaf, key)
+            open_slot(leaf, slot, stride)
+            copy_down(key, leaf + KEYS + stride * slot, stride)
+            bump(t + ENTRIES, 1)
+        bump(t + TOTAL, weights[i])
+        store_i64(leaf + COUNTS + 8 * slot, after)
+        for d in range(depth):
+            counts = at(t, load_i64(path + 16 * d)) + COUNTS
+            bump(counts + 8 * load_i64(path + 16 * d + 8), weights[i])
+        if after == 0:
+            close_slot(leaf, slot, stride)
+            bump(t + ENTRIES, -1)
+            if load_i32(leaf + SIZE) < ORDER // 4:
+                merge_up(t, depth)
+                depth = -1
+    return weights.size
+
+
+@device
+def _after(t: Int, node: Int, slot: Int) -> Int:
+    """Cursor of this place, or of the next leaf's first entry if the place is behind the leaf's
+    last."""
+    while node >= 0:
+        base = at(t, node)
+        if slot < load_i32(base + SIZE):
+            return (node << ORDER_BITS) + slot
+        node, slot = load_i32(base + NEXT), 0
+    return -1
+
+
+@device
+def _before(t: Int, node: Int, slot: Int) -> Int:
+    """Cursor of this place, or of the previous leaf's last entry if slot is -1."""
+    while node >= 0:
+        if slot >= 0:
+            return (node << ORDER_BITS) + slot
+        node = load_i32(at(t, node) + PREVIOUS)
+        if node >= 0:
+            slot = load_i32(at(t, node) + SIZE) - 1
+    return -1
+
+
+@kernel
+def seek(t: Int, keys: Int, mode: Int, prefix: Int, cursors: Array) -> None:
+    """cursors[i] = the entry that `mode` asks for; -1 if there is none.
+
+    prefix: the first so many words of the entry must be the key's (its group), else there is none.
+    """
+    words, path = load_i64(t + WORDS), load_i64(t + PATH)
+    stride = 8 * words
+    for i in range(cursors.size):
+        key = keys + stride * i
+        depth = descend(t, key)
+        node = load_i64(path + 16 * depth)
+        leaf = at(t, node)
+        slot = lower_slot(t, words, leaf, key)
+        equal = (
+            slot < load_i32(leaf + SIZE)
+            and compare_keys(t, words, leaf + KEYS + stride * slot, key) == 0
+        )
+        if mode == FIRST_AT_LEAST:
+            cursor = _after(t, node, slot)
+        elif mode == FIRST_ABOVE:
+            cursor = _after(t, node, slot + 1 if equal else slot)
+        elif mode == LAST_AT_MOST:
+            cursor = _before(t, node, slot if equal else slot - 1)
+        elif mode == LAST_BELOW:
+            cursor = _before(t, node, slot - 1)
+        else:
+            cursor = (node << ORDER_BITS) + slot if equal else -1
+        if cursor >= 0 and prefix > 0:
+            found = key_at(t, stride, cursor)
+            for w in range(prefix):
+                if load_i64(found + 8 * w) != load_i64(key + 8 * w):
+                    cursor = -1
+                    break
+        cursors[i] = cursor
+
+
+@device
+def key_at(t: Int, stride: Int, cursor: Int) -> Int:
+    """Address of the key under a cursor."""
+    slot = cursor & (ORDER - 1)
+    return at(t, cursor >> ORDER_BITS) + KEYS + stride * slot
+
+
+@kernel
+def read(t: Int, cursors: Array, keys: Array, counts: Array) -> None:
+    """Copy the entries under the cursors: keys int64[n * words], counts int64[n]; none = zeros."""
+    words = load_i64(t + WORDS)
+    for i in range(cursors.size):
+        c = cursors[i]
+        if c < 0:
+            counts[i] = 0
+            for w in range(words):
+                keys[i * words + w] = 0
+            continue
+        k = key_at(t, 8 * words, c)
+        for w in range(words):
+            keys[i * words + w] = load_i64(k + 8 * w)
+        base = at(t, c >> ORDER_BITS)
+        counts[i] = load_i64(base + COUNTS + 8 * (c & (ORDER - 1)))
+
+
+@kernel
+def step(t: Int, cursors: Array, forward: Int, prefix: Int, out: Array) -> None:
+    """The neighbours of the entries under the cursors that share their first `prefix` words."""
+    stride = 8 * load_i64(t + WORDS)
+    for i in range(cursors.size):
+        c = cursors[i]
+        out[i] = -1
+        if c < 0:
+            continue
+        node, slot = c >> ORDER_BITS, c & (ORDER - 1)
+        if forward:
+            to = _after(t, node, slot + 1)
+        else:
+            to = _before(t, node, slot - 1)
+        if to < 0:
+            continue
+        a, b = key_at(t, stride, c), key_at(t, stride, to)
+        same = True
+        for w in range(prefix):
+            if load_i64(a + 8 * w) != load_i64(b + 8 * w):
+                same = False
+                break
+        if same:
+            out[i] = to
+
+
+@kernel
+def rank(t: Int, keys: Int, ranks: Array) -> None:
+    """ranks[i] = sum of the counts of all entries below key i."""
+    words, path = load_i64(t + WORDS), load_i64(t + PATH)
+    stride = 8 * words
+    for i in range(ranks.size):
+        key = keys + stride * i
+        depth = descend(t, key)
+        total = 0
+        for d in range(depth):
+            counts = at(t, load_i64(path + 16 * d)) + COUNTS
+            for slot in range(load_i64(path + 16 * d + 8)):
+                total += load_i64(counts + 8 * slot)
+        leaf = at(t, load_i64(path + 16 * depth))
+        for slot in range(lower_slot(t, words, leaf, key)):
+            total += load_i64(leaf + COUNTS + 8 * slot)
+        ranks[i] = total
+
+
+@kernel
+def select(t: Int, ranks: Array, cursors: Array) -> None:
+    """cursors[i] = the entry that holds row number ranks[i] of all rows (0 = the first), -1 =
+    none."""
+    for i in range(ranks.size):
+        left = ranks[i]
+        if left < 0 or left >= load_i64(t + TOTAL):
+            cursors[i] = -1
+            continue
+        node = load_i64(t + ROOT)
+        while True:
+            base = at(t, node)
+            slot = 0
+            count = load_i64(base + COUNTS)
+            while left >= count:
+                left -= count
+                slot += 1
+                count = load_i64(base + COUNTS + 8 * slot)
+            if load_i32(base + LEVEL) == 0:
+                break
+            node = load_i32(base + CHILDREN + 4 * slot)
+        cursors[i] = (node << ORDER_BITS) + slot
+
+
+@kernel
+def span(t: Int, first: Array, ends: Int, out_entry: Array, out_probe: Array, resume: Array) -> Int:
+    """All entries from cursor first[i] to the last one not above key `ends` i.
+
+    Writes (cursor, i) pairs until the arrays are full. resume int64[2]: (i, cursor) to go on with;
+    done when i = n. Returns the number of pairs.
+    """
+    words = load_i64(t + WORDS)
+    stride = 8 * words
+    m = 0
+    i, c = resume[0], resume[1]
+    while i < first.size:
+        if c == -2:
+            c = first[i]
+        end = ends + stride * i
+        while c >= 0 and compare_keys(t, words, key_at(t, stride, c), end) <= 0:
+            if m == out_entry.size:
+                resume[0], resume[1] = i, c
+                return m
+            out_entry[m] = c
+            out_probe[m] = i
+            m += 1
+            c = _after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)
+        i += 1
+        c = -2
+    resume[0], resume[1] = i, -2
+    return m
+
+
+@kernel
+def walk(t: Int, first: Int, cursors: Array) -> None:
+    """Write the cursors of the entries from `first` on, as many as there is room for (-1 = no
+    more)."""
+    c = first
+    for i in range(cursors.size):
+        cursors[i] = c
+        if c >= 0:
+            c = _after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)
