@@ -97,7 +97,7 @@ class FakeSession:
         word = sql.split()[0].upper()
         columns: tuple[ResultColumn, ...] | None = None
         if word in ("SELECT", "VALUES", "FROM", "WITH"):
-            typed = _PARAMETER.sub(lambda m: f"CAST(NULL AS {found[int(m[1])].duckdb})", sql)
+            typed = re.sub(r"\$(\d+)", lambda m: f"CAST(NULL AS {found[int(m[1])].duckdb})", sql)
             columns = self._columns(self._duck(typed + " LIMIT 0", ()))
         elif word in ("SERIES", "SUBSCRIBE"):
             columns = (ResultColumn("n", types.BIGINT),)
@@ -107,6 +107,11 @@ class FakeSession:
         self.stop.clear()
         sql = (statement.statement if isinstance(statement, Prepared) else statement).sql
         self.log.append(sql)
+        if isinstance(statement, Prepared):
+            known = statement.parameter_types
+            sql = re.sub(
+                r"\$(\d+)", lambda m: f"CAST(${m[1]} AS {known[int(m[1]) - 1].duckdb})", sql
+            )
         word, _, rest = sql.partition(" ")
         word = word.upper()
         if self.status == "E" and word not in ("ROLLBACK", "COMMIT"):
@@ -123,7 +128,7 @@ class FakeSession:
             raise
         if word in ("SELECT", "VALUES", "FROM", "WITH"):
             return self._result(table)
-        count = table.column(0)[0].as_py() if table.num_rows and word in ("INSERT", "DELETE") else 0
+        count = table.column(0)[0].as_py() if table.num_rows else 0
         tags = {"INSERT": f"INSERT 0 {count}", "DELETE": f"DELETE {count}"}
         return Result(tags.get(word, " ".join(sql.split()[:2]).upper()))
 
@@ -183,7 +188,7 @@ class FakeSession:
         name = {"timezone": "TimeZone"}.get(name.strip('"').lower(), name.strip('"').lower())
         if name == "nonsense":
             raise errors.UndefinedObject(f'unrecognized configuration parameter "{name}"')
-        self.settings[name] = value.strip("'")
+        self.settings[name] = value.strip("'").replace("''", "'")
         return Result("SET")
 
     def _deallocate(self, rest: str) -> Result:
@@ -230,10 +235,12 @@ class FakeSession:
         return Result("NOTICE", notices=[Notice(rest, hint="A hint.")])
 
     def _copy(self, rest: str) -> Any:
-        source = re.match(r"(\w+) FROM STDIN", rest)
+        source = re.match(r"\s*(\w+) FROM STDIN", rest, re.IGNORECASE)
         if source:
             return FakeCopyIn(self, source[1])
-        query, format_ = re.fullmatch(r"\((.*)\) TO STDOUT(?: (\w+))?", rest).groups()  # type: ignore[union-attr]
+        query, format_ = re.fullmatch(
+            r"\s*\((.*)\) TO STDOUT(?: (\w+))?", rest, re.IGNORECASE
+        ).groups()  # type: ignore[union-attr]
         result = self.run(FakeStatement(query))
         if format_ == "csv":
             return CopyOut("csv", header=True, delimiter=",", null=""), result
@@ -243,7 +250,8 @@ class FakeSession:
     def _duck(self, sql: str, parameters: tuple[Any, ...]) -> pa.Table:
         try:
             self.running.set()
-            return self.con.execute(sql, list(parameters)).to_arrow_table()
+            relation = self.con.sql(sql, params=list(parameters) or None)
+            return pa.table({}) if relation is None else relation.to_arrow_table()
         except duckdb.InterruptException:
             raise errors.QueryCanceled("canceling statement due to user request") from None
         except duckdb.CatalogException as error:

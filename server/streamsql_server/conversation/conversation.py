@@ -24,7 +24,13 @@ from streamsql_server.conversation.copying import CopyInProgress, send_copy
 from streamsql_server.conversation.extended import Portal, Prepareds, is_empty
 from streamsql_server.conversation.output import ClientGone, Output
 from streamsql_server.conversation.parameters import ParameterReporter
-from streamsql_server.conversation.results import RowStream, fields, send_notices, tag_of
+from streamsql_server.conversation.results import (
+    RowStream,
+    fields,
+    same_types,
+    send_notices,
+    tag_of,
+)
 from streamsql_server.encoding.rows import TEXT
 from streamsql_server.encoding.wire_type import WireContext
 from streamsql_server.protocol import frontend, messages
@@ -270,9 +276,9 @@ class Conversation:
             if self._block.status == "I" and not self._block.open:
                 self._prepareds.close_portals(keep=portal)
             return
-        formats = portal.formats
-        if len(formats) != len(result.columns):
+        if not same_types(portal.statement.columns, result.columns):
             raise FeatureNotSupported("cached plan must not change result type")
+        formats = portal.formats
         portal.rows = RowStream(result, formats, self._context(), self.activity)
         self._send_portal(portal, portal.rows, max_rows)
 

@@ -37,6 +37,13 @@ def fields(columns: Sequence[ResultColumn], formats: Sequence[int]) -> list[mess
     return out
 
 
+def same_types(described: Sequence[ResultColumn] | None, present: Sequence[ResultColumn]) -> bool:
+    """Will rows of `present` be read rightly by a client that was told of `described`?"""
+    if described is None:
+        return False
+    return [c.oid or c.type.oid for c in described] == [c.oid or c.type.oid for c in present]
+
+
 class RowStream:
     """The rows of one result on their way to the client; may be sent in parts."""
 
