@@ -90,11 +90,12 @@ class Join(LogicalPlan):
 
     condition: over left's columns followed by right's. Output: left ++ right (semi, anti: left
     only).
-    null_aware: anti join with NOT IN's NULL rules: a right row counts as a match where the condition is
-    TRUE *or NULL* (only its equalities may be NULL; the rest is wrapped in is_true). lateral: `right` may hold OuterRef(depth=1) to
-    left's columns. asof: the equalities and exactly one inequality (lt, le, gt, ge) are in `condition`,
-    each with its left side over left's columns; of equally near right rows the greatest one by its
-    columns (each DESC NULLS LAST, in order) is taken.
+    null_aware: anti join with NOT IN's NULL rules: a right row counts as a match where the
+    condition is TRUE *or NULL* (only its equalities may be NULL; the rest is wrapped in is_true).
+    lateral: `right` may hold OuterRef(depth=1) to left's columns. asof: the equalities and exactly
+    one inequality (lt, le, gt, ge) are in `condition`, each with its left side over left's columns;
+    of equally near right rows the greatest one by its columns (each DESC NULLS LAST, in order) is
+    taken.
     """
 
     left: LogicalPlan
@@ -159,14 +160,15 @@ class TimeWindow(Unary):
     offset: may be negative. tz: zone name or None (UTC). partition_by: session keys (positions).
     max_size: session `max`. All sizes of one node are months, or none is; offset never is.
 
-    Rows with a NULL or infinite time are in no window. The grid is aligned to the Unix epoch (floor).
-    Without tz: floor((t - offset) / step). Months: by the number of the month of t - offset since
-    1970-01. With tz: sizes of months or whole days (us = 0) are counted on the zone's wall clock,
-    local(t) - offset, and their bounds turned back to UTC. With tz and us > 0: exact steps counted from
-    each local midnight of t - offset; TUMBLE and CUMULATE end at the next local midnight at the latest,
-    HOP windows that began on earlier days' grids go on over midnight (start < the next midnight).
-    SESSION: neighbours at most `size` apart (<=) share a session; end = last + size; with max_size a row
-    at or behind start + max_size starts a new one and end is at most start + max_size.
+    Rows with a NULL or infinite time are in no window. The grid is aligned to the Unix epoch
+    (floor). Without tz: floor((t - offset) / step). Months: by the number of the month of t -
+    offset since 1970-01. With tz: sizes of months or whole days (us = 0) are counted on the zone's
+    wall clock, local(t) - offset, and their bounds turned back to UTC. With tz and us > 0: exact
+    steps counted from each local midnight of t - offset; TUMBLE and CUMULATE end at the next local
+    midnight at the latest, HOP windows that began on earlier days' grids go on over midnight (start
+    < the next midnight). SESSION: neighbours at most `size` apart (<=) share a session; end = last
+    + size; with max_size a row at or behind start + max_size starts a new one and end is at most
+    start + max_size.
     """
 
     kind: str

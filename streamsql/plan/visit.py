@@ -1,7 +1,7 @@
 """Walking and rebuilding plans: expressions of a node, outer references, column maps.
 
-A *level* is one boundary between rows: entering a `Subquery`'s plan adds one, entering the right side
-of a lateral Join adds one. `OuterRef(depth=d)` at level l speaks of our own row when d == l.
+A *level* is one boundary between rows: entering a `Subquery`'s plan adds one, entering the right
+side of a lateral Join adds one. `OuterRef(depth=d)` at level l speaks of our own row when d == l.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def walk_plan(plan: LogicalPlan) -> Iterator[LogicalPlan]:
         stack.extend(reversed(node.inputs()))
 
 
-def transform_plan(
-    plan: LogicalPlan, fn: Callable[[LogicalPlan], LogicalPlan]
-) -> LogicalPlan:
+def transform_plan(plan: LogicalPlan, fn: Callable[[LogicalPlan], LogicalPlan]) -> LogicalPlan:
     """Rebuild bottom-up: `fn` sees each node after its inputs were rebuilt."""
     inputs = plan.inputs()
     if inputs:
@@ -208,7 +206,8 @@ def map_outer_plan(plan: LogicalPlan, fn: OuterMap, level: int = 0) -> LogicalPl
 
 
 def outer_refs(plan: LogicalPlan) -> list[tuple[OuterRef, int]]:
-    """(reference, levels above the plan's own row context: 1 = the row the plan is evaluated for)."""
+    """(reference, levels above the plan's own row context: 1 = the row the plan is evaluated
+    for)."""
     found: list[tuple[OuterRef, int]] = []
 
     def note(ref: OuterRef, level: int) -> Expr:
@@ -221,8 +220,8 @@ def outer_refs(plan: LogicalPlan) -> list[tuple[OuterRef, int]]:
 
 
 def expression_outer_refs(expr: Expr) -> list[tuple[OuterRef, int]]:
-    """References that leave the expression: (reference, depth from it; 0 = the expression's own row,
-    as a subquery inside of it sees that row)."""
+    """References that leave the expression: (reference, depth from it; 0 = the expression's own
+    row, as a subquery inside of it sees that row)."""
     found: list[tuple[OuterRef, int]] = []
 
     def note(ref: OuterRef, level: int) -> Expr:
@@ -265,8 +264,8 @@ RefMap = Callable[["ColumnRef | OuterRef"], Expr]
 def replace_columns(expr: Expr, fn: RefMap, level: int = 0) -> Expr:
     """Replace each reference to the expression's own row by `fn(reference)`.
 
-    `fn` gives an expression over the new own row. Inside a subquery the own row appears as OuterRef;
-    there the result of `fn` is turned into an outer expression of the right depth.
+    `fn` gives an expression over the new own row. Inside a subquery the own row appears as
+    OuterRef; there the result of `fn` is turned into an outer expression of the right depth.
     """
     if level == 0 and isinstance(expr, ColumnRef):
         return fn(expr)
@@ -299,9 +298,7 @@ def push_down_levels(expr: Expr, levels: int) -> Expr:
     """The expression as seen from `levels` row boundaries further down."""
     if levels == 0:
         return expr
-    moved = map_outer(
-        expr, lambda r, n: replace(r, depth=r.depth + levels) if r.depth >= n else r
-    )
+    moved = map_outer(expr, lambda r, n: replace(r, depth=r.depth + levels) if r.depth >= n else r)
 
     def own(e: Expr) -> Expr:
         if isinstance(e, ColumnRef):

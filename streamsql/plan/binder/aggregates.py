@@ -69,7 +69,11 @@ def bind_aggregate(binder: ExprBinder, call: CallSyntax) -> Expr:
 def _owner_depth(call: AggregateCall) -> int:
     """How many levels up the aggregate's query is: that of the innermost column it reads."""
     depths: list[int] = []
-    for e in (*call.args, *(k.expr for k in call.order_by), *([call.filter] if call.filter else [])):
+    for e in (
+        *call.args,
+        *(k.expr for k in call.order_by),
+        *([call.filter] if call.filter else []),
+    ):
         if row_columns(e):
             return 0
         depths += [depth for _, depth in expression_outer_refs(e)]
@@ -84,9 +88,7 @@ def pull_up(expr: Expr, levels: int) -> Expr:
             return ref
         depth = ref.depth - levels
         if depth == level == 0:
-            return ColumnRef(
-                index=ref.index, type=ref.type, name=ref.name, position=ref.position
-            )
+            return ColumnRef(index=ref.index, type=ref.type, name=ref.name, position=ref.position)
         return replace(ref, depth=depth)
 
     return map_outer(expr, move)

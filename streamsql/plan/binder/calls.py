@@ -1,4 +1,5 @@
-"""Function calls: which of scalar, aggregate, window and set-returning a name is, and its arguments."""
+"""Function calls: which of scalar, aggregate, window and set-returning a name is, and its
+arguments."""
 
 from __future__ import annotations
 
@@ -143,9 +144,7 @@ def _refuse_aggregate_syntax(call: CallSyntax) -> None:
             raise WrongObjectType(message, position=position)
 
 
-def check_volatility(
-    binder: ExprBinder, expr: Expr, name: str, position: int | None
-) -> None:
+def check_volatility(binder: ExprBinder, expr: Expr, name: str, position: int | None) -> None:
     """Refuse random() and friends in a view, now() where it has no meaning."""
     context = binder.statement.context
     if context.volatile_allowed and context.now != NOW_REFUSED:
@@ -164,9 +163,7 @@ def check_volatility(
         raise _stable_refused(context, name, position)
 
 
-def _stable_refused(
-    context: BindContext, name: str, position: int | None
-) -> FeatureNotSupported:
+def _stable_refused(context: BindContext, name: str, position: int | None) -> FeatureNotSupported:
     return FeatureNotSupported(
         f"function {name}() is not immutable and can not be used here",
         position=position,
@@ -180,9 +177,7 @@ def _grouping(binder: ExprBinder, call: CallSyntax) -> Expr:
     if not binder.aggregates:
         raise refuse_aggregate(binder, call.position, "grouping operations")
     if len(call.args) > 31:
-        raise SqlSyntaxError(
-            "GROUPING must have fewer than 32 arguments", position=call.position
-        )
+        raise SqlSyntaxError("GROUPING must have fewer than 32 arguments", position=call.position)
     args = binder.within("grouping").bind_all(list(call.args))
     return GroupingExpr(args=tuple(args), type=INTEGER, position=call.position)
 
@@ -194,7 +189,7 @@ def _set_returning(binder: ExprBinder, call: CallSyntax) -> Expr:
     name, bound, schema = resolve_set_returning(call.name, args, call.position)
     if len(schema) != 1:
         raise FeatureNotSupported(
-            f"function {call.name}() returns several columns and can not be used in the select list",
+            f"function {call.name}() returns several columns and can not stand in the select list",
             position=call.position,
             hint="Move it into FROM: … , LATERAL function(…) AS f.",
         )

@@ -1,4 +1,5 @@
-"""What the binder is told (BindContext, RelationInfo) and what it keeps while it binds a statement."""
+"""What the binder is told (BindContext, RelationInfo) and what it keeps while it binds a
+statement."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class RelationInfo:
     """A relation as the catalog knows it.
 
     kind: table | source | view | materialized_view | system. view_query: sqlglot tree of a plain
-    view, expanded by the binder; its columns take the names of `schema`. unique_keys: sets of column
-    positions, the primary key first.
+    view, expanded by the binder; its columns take the names of `schema`. unique_keys: sets of
+    column positions, the primary key first.
     """
 
     relation_id: int
@@ -44,10 +45,10 @@ class BindContext:
     """The surroundings of one statement.
 
     resolve: (name,) or (schema, name) → RelationInfo or None; a bare name goes through the search
-    path. parameter_types: declared types of $1, $2, … (None = infer); grows while binding; the field
-    itself None means that parameters are not allowed (42P02). volatile_allowed: False in a view,
-    where random() and friends are refused (0A000). now: see NOW_*. source_text: the statement's text,
-    if at hand (only for output names of functions that the parser renames).
+    path. parameter_types: declared types of $1, $2, … (None = infer); grows while binding; the
+    field itself None means that parameters are not allowed (42P02). volatile_allowed: False in a
+    view, where random() and friends are refused (0A000). now: see NOW_*. source_text: the
+    statement's text, if at hand (only for output names of functions that the parser renames).
     """
 
     resolve: Callable[[tuple[str, ...]], RelationInfo | None]

@@ -116,9 +116,7 @@ def _bind_recursive(item: exp.CTE, env: Env) -> Bound:
     base_env = env.with_ctes({**env.ctes, name: forbidden})
     base = known_outputs(bind_query_tree(query.this, base_env).plan)
     names = _names(item, base.schema)
-    schema = Schema(
-        tuple(Column(n, c.type) for n, c in zip(names, base.schema, strict=True))
-    )
+    schema = Schema(tuple(Column(n, c.type) for n, c in zip(names, base.schema, strict=True)))
     cte_id = env.statement.next_id()
     reference = CteRef(schema=schema, cte_id=cte_id)
     inner = Cte(name, reference, (None,) * len(schema), env.level)
@@ -142,9 +140,7 @@ def _bind_recursive(item: exp.CTE, env: Env) -> Bound:
     return Bound(plan, (None,) * len(schema))
 
 
-def _check_types(
-    name: str, types: tuple[SqlType, ...], step: Schema, position: int | None
-) -> None:
+def _check_types(name: str, types: tuple[SqlType, ...], step: Schema, position: int | None) -> None:
     for i, (wanted, c) in enumerate(zip(types, step, strict=True)):
         try:
             result = coerce(column(i, c.type), wanted).type

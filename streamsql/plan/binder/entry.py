@@ -56,7 +56,8 @@ def bind_expression(
     """A scalar expression over one row: a default, a generated column, a SET or RETURNING item.
 
     relation_name: qualifier of the columns. extra: further relations whose columns follow the first
-    one's in the row (`excluded` of ON CONFLICT); those need their qualifier. target: type to coerce to.
+    one's in the row (`excluded` of ON CONFLICT); those need their qualifier. target: type to coerce
+    to.
     """
     statement = Statement(context)
     namespace = _row_namespace(schema, relation_name, extra)
@@ -118,8 +119,8 @@ def bind_insert_source(
 ) -> BoundQuery:
     """The rows of INSERT INTO t (columns) <tree>, each column of exactly its target's type.
 
-    tree: VALUES (where DEFAULT stands for `defaults[i]`, None = NULL) or any query; it may give fewer
-    columns than named only if it gives too few for all rows, which is an error:
+    tree: VALUES (where DEFAULT stands for `defaults[i]`, None = NULL) or any query; it may give
+    fewer columns than named only if it gives too few for all rows, which is an error:
     Raises: SqlSyntaxError (42601) for too many or too few, DatatypeMismatch (42804).
     """
     statement = Statement(context)
@@ -174,7 +175,7 @@ def _insert_values(
     from streamsql.plan.binder.env import position_of
 
     binder = ExprBinder(env.scope(Namespace(0)), env.statement, clause="VALUES")
-    rows = []
+    rows: list[tuple[Expr, ...]] = []
     for row in tree.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         if rows and len(cells) != len(rows[0]):

@@ -1,7 +1,7 @@
 """Scalar expressions: sqlglot tree → bound tree.
 
-`ExprBinder` knows the clause it works for and what may stand there; the handlers of node classes live
-in `operators.py`, `values.py`, `calls.py`, `aggregates.py`, `windows.py` and `subqueries.py`.
+`ExprBinder` knows the clause it works for and what may stand there; the handlers of node classes
+live in `operators.py`, `values.py`, `calls.py`, `aggregates.py`, `windows.py` and `subqueries.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class ExprBinder:
 
     clause: for messages ("WHERE", "JOIN/ON", "GROUP BY", …). aggregates, windows, sets: whether
     aggregate calls, OVER calls and set-returning functions may stand here; `inside` says in which
-    construct that forbids them ("aggregate", "window", "case", …). named_windows: of the WINDOW clause.
+    construct that forbids them ("aggregate", "window", "case", …). named_windows: of the WINDOW
+    clause.
     """
 
     scope: Scope

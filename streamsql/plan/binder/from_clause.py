@@ -116,9 +116,7 @@ def bind_lateral(
     return cross_join(left, item, position_of(node), kind=kind, lateral=uses_left)
 
 
-def bind_lateral_item(
-    node: exp.Lateral, env: Env, left: FromItem | None
-) -> tuple[FromItem, bool]:
+def bind_lateral_item(node: exp.Lateral, env: Env, left: FromItem | None) -> tuple[FromItem, bool]:
     """The item on its own, and whether it refers to left's row (OuterRef depth 1)."""
     from streamsql.plan.binder.query import bind_query_tree
 
@@ -266,9 +264,7 @@ def renamed(plan: LogicalPlan, names: Sequence[str]) -> LogicalPlan:
     """The plan with other output names."""
     if plan.schema.names == tuple(names):
         return plan
-    columns = tuple(
-        Column(n, c.type, c.nullable) for n, c in zip(names, plan.schema, strict=True)
-    )
+    columns = tuple(Column(n, c.type, c.nullable) for n, c in zip(names, plan.schema, strict=True))
     if isinstance(plan, Project):
         return replace(plan, schema=Schema(columns))
     from streamsql.plan.binder.outputs import identity
@@ -310,9 +306,7 @@ def _join_alias(item: FromItem, alias: exp.TableAlias | None) -> FromItem:
     if alias is None or not alias.name:
         return item
     names = _alias_columns(alias, [c.name for c in item.namespace.columns], alias.name)
-    columns = tuple(
-        replace(c, name=n) for c, n in zip(item.namespace.columns, names, strict=True)
-    )
+    columns = tuple(replace(c, name=n) for c, n in zip(item.namespace.columns, names, strict=True))
     hidden = [replace(r, visible=False) for r in item.namespace.relations]
     relation = NamedRelation(alias.name, columns)
     namespace = Namespace(item.namespace.width, [*hidden, relation], list(columns))
@@ -353,9 +347,7 @@ def aliased(
 def rename_columns(item: FromItem, alias: exp.TableAlias, name: str) -> FromItem:
     """t AS a(x, y): new names for the first columns."""
     names = _alias_columns(alias, [c.name for c in item.namespace.columns], name)
-    columns = tuple(
-        replace(c, name=n) for c, n in zip(item.namespace.columns, names, strict=True)
-    )
+    columns = tuple(replace(c, name=n) for c, n in zip(item.namespace.columns, names, strict=True))
     relations = [replace(r, columns=columns) for r in item.namespace.relations]
     return FromItem(item.plan, Namespace(item.namespace.width, relations, list(columns)))
 

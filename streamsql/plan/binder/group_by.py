@@ -28,9 +28,7 @@ MAX_GROUPING_SETS = 4096
 Set = tuple[int, ...]
 
 
-def bind_group_by(
-    node: exp.Group, binder: ExprBinder, targets: Sequence[Target]
-) -> Grouping:
+def bind_group_by(node: exp.Group, binder: ExprBinder, targets: Sequence[Target]) -> Grouping:
     """The keys and sets of GROUP BY. `binder` forbids aggregates and OVER."""
     grouping = Grouping()
     bind = _Items(binder, targets, grouping)
@@ -64,9 +62,7 @@ def _cross(factors: list[list[Set]]) -> list[Set]:
 
 
 class _Items:
-    def __init__(
-        self, binder: ExprBinder, targets: Sequence[Target], grouping: Grouping
-    ) -> None:
+    def __init__(self, binder: ExprBinder, targets: Sequence[Target], grouping: Grouping) -> None:
         self.binder = binder
         self.targets = targets
         self.grouping = grouping

@@ -121,9 +121,7 @@ def _identifier(node: exp.Expression) -> exp.Identifier:
     return found
 
 
-def join_items(
-    join: exp.Join, env: Env, left: FromItem, start: int, first_column: int
-) -> FromItem:
+def join_items(join: exp.Join, env: Env, left: FromItem, start: int, first_column: int) -> FromItem:
     """left JOIN join.this. start, first_column: where left's own comma group begins in its
     namespace, because ON sees no more than that."""
     from streamsql.plan.binder.from_clause import bind_item, bind_lateral_item
@@ -169,9 +167,7 @@ def combine(
     kind = syntax.kind
     if kind.startswith("asof"):
         condition = check_asof(condition, left.namespace.width, position_of(syntax.on))
-    return FromItem(
-        make_join(left.plan, right.plan, kind, condition, lateral=lateral), namespace
-    )
+    return FromItem(make_join(left.plan, right.plan, kind, condition, lateral=lateral), namespace)
 
 
 def _bind_on(on: exp.Expression, env: Env, full: Namespace, group: Namespace) -> Expr:
@@ -229,9 +225,7 @@ def _join_using(
     return FromItem(plan, Namespace(namespace.width, namespace.relations, columns))
 
 
-def _common(
-    columns: list[NamedColumn], name: str, side: str, position: int | None
-) -> NamedColumn:
+def _common(columns: list[NamedColumn], name: str, side: str, position: int | None) -> NamedColumn:
     found = [c for c in columns if c.name == name]
     if not found:
         raise UndefinedColumn(
@@ -278,11 +272,13 @@ def check_asof(condition: Expr | None, left_width: int, position: int | None) ->
             raise _bad_asof(position, hint)
         if sides[0] == "right":
             flipped = INEQUALITIES.get(part.function, part.function)
-            part = replace(part, function=flipped, args=part.args[::-1])
-        if part.function in INEQUALITIES:
-            inequalities.append(part)
-        elif part.function == "eq":
-            others.append(part)
+            facing = replace(part, function=flipped, args=part.args[::-1])
+        else:
+            facing = part
+        if facing.function in INEQUALITIES:
+            inequalities.append(facing)
+        elif facing.function == "eq":
+            others.append(facing)
         else:
             raise _bad_asof(position, hint)
     if len(inequalities) != 1:

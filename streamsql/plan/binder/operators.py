@@ -1,6 +1,9 @@
-"""Operators: AND OR NOT, comparison, arithmetic, patterns, IS, BETWEEN, IN lists, row comparison."""
+"""Operators: AND OR NOT, comparison, arithmetic, patterns, IS, BETWEEN, IN lists, row
+comparison."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -64,9 +67,7 @@ def _connect(
     binder: ExprBinder, node: exp.Expression, class_: type[exp.Expression], name: str
 ) -> Expr:
     what = f"argument of {name.upper()}"
-    args = [
-        binder.boolean(binder.bind(n), what, position_of(n)) for n in _flat(node, class_)
-    ]
+    args = [binder.boolean(binder.bind(n), what, position_of(n)) for n in _flat(node, class_)]
     return Call(function=name, args=tuple(args), type=BOOLEAN)
 
 
@@ -156,9 +157,7 @@ def compare_rows(
     a, b = pairs[-1]
     result = binder.call(symbol, [a, b], position)
     for a, b in reversed(pairs[:-1]):
-        tie = Call(
-            function="and", args=(binder.call("=", [a, b], position), result), type=BOOLEAN
-        )
+        tie = Call(function="and", args=(binder.call("=", [a, b], position), result), type=BOOLEAN)
         result = Call(
             function="or", args=(binder.call(strict, [a, b], position), tie), type=BOOLEAN
         )
@@ -237,9 +236,7 @@ def _between(binder: ExprBinder, node: exp.Between, negate: bool = False) -> Exp
     return negated(result) if negate else result
 
 
-def _range(
-    binder: ExprBinder, value: Expr, low: Expr, high: Expr, position: int | None
-) -> Expr:
+def _range(binder: ExprBinder, value: Expr, low: Expr, high: Expr, position: int | None) -> Expr:
     above = binder.call(">=", [value, low], position)
     below = binder.call("<=", [value, high], position)
     return Call(function="and", args=(above, below), type=BOOLEAN)
@@ -261,9 +258,7 @@ def _in(binder: ExprBinder, node: exp.In, negate: bool = False) -> Expr:
     return negated(result) if negate else result
 
 
-def in_list(
-    binder: ExprBinder, value: Expr, members: list[Expr], position: int | None
-) -> Expr:
+def in_list(binder: ExprBinder, value: Expr, members: list[Expr], position: int | None) -> Expr:
     """value IN (members): one call where all share a type, else a chain of equalities."""
     types = [value.type, *(m.type for m in members)]
     if len(members) > 1 and _one_family(types):
@@ -296,9 +291,7 @@ def _rows_in(
                 "unequal number of entries in row expressions", position=position_of(member)
             )
         parts.append(compare_rows(binder, "=", lefts, binder.bind_all(rights), position))
-    result = (
-        parts[0] if len(parts) == 1 else Call(function="or", args=tuple(parts), type=BOOLEAN)
-    )
+    result = parts[0] if len(parts) == 1 else Call(function="or", args=tuple(parts), type=BOOLEAN)
     return negated(result) if negate else result
 
 
@@ -352,7 +345,7 @@ HANDLERS: dict[type[exp.Expression], Handler] = {
     exp.AtTimeZone: _at_time_zone,
     exp.Overlaps: _overlaps,
 }
-_NEGATIONS: dict[type[exp.Expression], Handler] = {  # type: ignore[assignment]
+_NEGATIONS: dict[type[exp.Expression], Callable[..., Expr]] = {
     exp.Is: _is,
     exp.Between: _between,
     exp.In: _in,

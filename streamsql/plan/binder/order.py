@@ -81,9 +81,7 @@ def order_items(
     return found
 
 
-def _output(
-    node: exp.Expression, targets: Sequence[Target], position: int | None
-) -> int | None:
+def _output(node: exp.Expression, targets: Sequence[Target], position: int | None) -> int | None:
     """The output column that a bare name or number means, or None."""
     if isinstance(node, exp.Literal):
         text = str(node.this)
@@ -141,9 +139,7 @@ def _count(node: exp.Expression, clause: str, env: Env) -> Expr | None:
     return expr
 
 
-def apply_order(
-    plan: LogicalPlan, keys: Sequence[SortKey], bounds: Bounds
-) -> LogicalPlan:
+def apply_order(plan: LogicalPlan, keys: Sequence[SortKey], bounds: Bounds) -> LogicalPlan:
     """Sort or Limit over the plan, if there is anything to do."""
     if bounds:
         return Limit(
@@ -168,9 +164,7 @@ def order_outputs(bound: Bound, node: exp.Expression, env: Env) -> Bound:
     if bounds.with_ties and not items:
         raise SqlSyntaxError("WITH TIES cannot be specified without ORDER BY clause")
     plan = known_outputs(bound.plan)
-    targets = [
-        Target(c.name, column(i, c.type, c.name)) for i, c in enumerate(plan.schema)
-    ]
+    targets = [Target(c.name, column(i, c.type, c.name)) for i, c in enumerate(plan.schema)]
     keys = []
     for item in items:
         position = position_of(item.this)

@@ -21,9 +21,7 @@ def known_outputs(plan: LogicalPlan) -> LogicalPlan:
     """UNKNOWN columns become text, as PostgreSQL resolves them at the end of a query."""
     if all(t.kind is not Kind.UNKNOWN for t in plan.schema.types):
         return plan
-    return typed_outputs(
-        plan, [TEXT if t.kind is Kind.UNKNOWN else t for t in plan.schema.types]
-    )
+    return typed_outputs(plan, [TEXT if t.kind is Kind.UNKNOWN else t for t in plan.schema.types])
 
 
 def typed_outputs(
@@ -36,17 +34,14 @@ def typed_outputs(
     if all(_same(a, b) for a, b in zip(plan.schema.types, types, strict=True)):
         return plan
     schema = Schema(
-        tuple(
-            Column(c.name, t, c.nullable) for c, t in zip(plan.schema, types, strict=True)
-        )
+        tuple(Column(c.name, t, c.nullable) for c, t in zip(plan.schema, types, strict=True))
     )
     if isinstance(plan, Project):
         exprs = [_to(e, t, context) for e, t in zip(plan.exprs, types, strict=True)]
         return Project(schema=schema, input=plan.input, exprs=tuple(exprs))
     if isinstance(plan, Values):
         rows = tuple(
-            tuple(_to(e, t, context) for e, t in zip(row, types, strict=True))
-            for row in plan.rows
+            tuple(_to(e, t, context) for e, t in zip(row, types, strict=True)) for row in plan.rows
         )
         return replace(plan, schema=schema, rows=rows)
     exprs = [_to(e, t, context) for e, t in zip(identity(plan.schema), types, strict=True)]

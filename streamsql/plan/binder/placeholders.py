@@ -1,7 +1,7 @@
 """Expression nodes that live only while a SELECT is being bound.
 
-They stand for what belongs to another node of the plan (an Aggregate, a Window, a TableFunction) and
-are replaced by column references before the binder returns.
+They stand for what belongs to another node of the plan (an Aggregate, a Window, a TableFunction)
+and are replaced by column references before the binder returns.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class SetExpr(Expr):
 
 
 def _in_map_order_aggregate(call: AggregateCall, children: tuple[Expr, ...]) -> list[Expr]:
-    """`children()` lists args, sort keys, filter; `map_aggregate` asks for args, filter, sort keys."""
+    """`children()` lists args, sort keys, filter; `map_aggregate` asks for args, filter, sort
+    keys."""
     n, keys = len(call.args), len(call.order_by)
     return [*children[:n], *children[n + keys :], *children[n : n + keys]]
 

@@ -66,7 +66,7 @@ def _values(node: exp.Values, env: Env) -> Bound:
 def values_rows(node: exp.Values, env: Env) -> list[list[Expr]]:
     """The bound rows, each cell on its own. Raises: SqlSyntaxError (42601) for uneven rows."""
     binder = ExprBinder(env.scope(Namespace(0)), env.statement, clause="VALUES")
-    rows = []
+    rows: list[list[Expr]] = []
     for row in node.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         if rows and len(cells) != len(rows[0]):
@@ -102,9 +102,7 @@ def bind_values(node: exp.Values, env: Env) -> Bound:
 
 def _table(node: exp.Table, env: Env) -> Bound:
     """TABLE t."""
-    return bind_query_tree(
-        exp.Select(expressions=[exp.Star()], from_=exp.From(this=node)), env
-    )
+    return bind_query_tree(exp.Select(expressions=[exp.Star()], from_=exp.From(this=node)), env)
 
 
 _QUERIES: dict[type[exp.Expression], Callable[..., Bound]] = {
@@ -114,4 +112,3 @@ _QUERIES: dict[type[exp.Expression], Callable[..., Bound]] = {
     exp.Values: _values,
     exp.Table: _table,
 }
-

@@ -1,4 +1,5 @@
-"""GROUP BY: from a SELECT's expressions over the FROM row to an Aggregate node and the row it makes."""
+"""GROUP BY: from a SELECT's expressions over the FROM row to an Aggregate node and the row it
+makes."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Regroup:
             self._find_dependent_columns()
 
     def _find_dependent_columns(self) -> None:
-        """Columns of a relation whose primary key is grouped by may stand free, as in PostgreSQL."""
+        """Columns of a relation whose primary key is grouped by may stand free, as in
+        PostgreSQL."""
         for relation in self.namespace.relations:
             if relation.info is None or not relation.info.unique_keys:
                 continue
@@ -113,9 +115,7 @@ class Regroup:
             return ref
         if isinstance(ref, OuterAggregate):
             return push_down_levels(self._call(ref.call, ref.position), level)
-        return push_down_levels(
-            self._column(ref.index, ref.name, ref.position, outer=True), level
-        )
+        return push_down_levels(self._column(ref.index, ref.name, ref.position, outer=True), level)
 
     def _column(self, index: int, name: str, position: int | None, *, outer: bool) -> Expr:
         for i, key in enumerate(self.grouping.keys):
@@ -189,9 +189,7 @@ class Regroup:
         keys = self.grouping.keys
         calls = [_guard(c) for c in self.calls]
         source, positions, calls = project_inputs(source, keys, calls)
-        columns = [
-            Column(k.name if isinstance(k, ColumnRef) else "", k.type) for k in keys
-        ]
+        columns = [Column(k.name if isinstance(k, ColumnRef) else "", k.type) for k in keys]
         columns += [Column(c.function, c.type) for c in calls]
         columns += [Column("grouping", INTEGER, False) for _ in self.grouping_calls]
         return Aggregate(
@@ -280,8 +278,7 @@ def _has_own(expr: Expr) -> bool:
         if isinstance(e, AggregateExpr | GroupingExpr):
             return True
         if isinstance(e, Subquery) and any(
-            isinstance(r, OuterAggregate) and depth == 0
-            for r, depth in expression_outer_refs(e)
+            isinstance(r, OuterAggregate) and depth == 0 for r, depth in expression_outer_refs(e)
         ):
             return True
     return False

@@ -37,8 +37,9 @@ class NamedColumn:
 
 @dataclass(frozen=True)
 class NamedRelation:
-    """One FROM item that a qualifier can reach. schema_name: None when it has an alias. is_function:
-    its name alone means the value of its one column. visible: False inside an aliased join."""
+    """One FROM item that a qualifier can reach. schema_name: None when it has an alias.
+    is_function: its name alone means the value of its one column. visible: False inside an aliased
+    join."""
 
     alias: str
     columns: tuple[NamedColumn, ...]
@@ -103,8 +104,8 @@ class Namespace:
 class Scope:
     """A namespace and what surrounds it.
 
-    parent: the scope of the enclosing row, one OuterRef level up. used: whether a subquery or LATERAL
-    item referred to this row. clause, accepts_aggregates, inside:
+    parent: the scope of the enclosing row, one OuterRef level up. used: whether a subquery or
+    LATERAL item referred to this row. clause, accepts_aggregates, inside:
     the clause of this scope that a subquery stands in, for aggregates that belong out here.
     """
 

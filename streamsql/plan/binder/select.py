@@ -105,9 +105,7 @@ def _bind_clauses(node: exp.Select, plan: LogicalPlan, plain: ExprBinder) -> Par
     return Parts(plan, targets, grouping, having, qualify, order, distinct_on)
 
 
-def _bind_qualify(
-    node: exp.Qualify, full: ExprBinder, targets: Sequence[Target]
-) -> Expr:
+def _bind_qualify(node: exp.Qualify, full: ExprBinder, targets: Sequence[Target]) -> Expr:
     """QUALIFY sees input columns and, behind them, output names."""
     from streamsql.plan.binder.scope import NamedColumn, Namespace
 
@@ -231,9 +229,7 @@ def _project(parts: Parts, outputs: Sequence[Expr]) -> LogicalPlan:
     names = [t.name for t in parts.targets]
     names += [""] * (len(outputs) - len(names))
     bare = make_project(parts.plan, outputs)
-    columns = tuple(
-        Column(n, c.type, c.nullable) for n, c in zip(names, bare.schema, strict=True)
-    )
+    columns = tuple(Column(n, c.type, c.nullable) for n, c in zip(names, bare.schema, strict=True))
     schema = Schema(columns)
     if _is_identity(outputs, parts.plan.schema) and schema.names == parts.plan.schema.names:
         return parts.plan
@@ -250,7 +246,8 @@ def _distinct_on(
     plan: LogicalPlan, on: list[int], order: list[int], keys: list[SortKey]
 ) -> LogicalPlan:
     """DISTINCT ON: its keys must lead the ORDER BY."""
-    wanted, seen = set(on), set()
+    wanted = set(on)
+    seen: set[int] = set()
     for position in order:
         if seen == wanted:
             break
@@ -263,5 +260,3 @@ def _distinct_on(
     return DistinctOn(
         schema=plan.schema, input=plan, keys=tuple(dict.fromkeys(on)), order_by=tuple(keys)
     )
-
-

@@ -12,9 +12,7 @@ from streamsql.plan.binder.table_functions import table_function, zip_functions
 from streamsql.plan.nodes import LogicalPlan
 
 
-def add_set_functions(
-    source: LogicalPlan, exprs: Sequence[Expr]
-) -> tuple[LogicalPlan, list[Expr]]:
+def add_set_functions(source: LogicalPlan, exprs: Sequence[Expr]) -> tuple[LogicalPlan, list[Expr]]:
     """Expand the set-returning calls in `exprs`, innermost first.
 
     Calls of one nesting level run side by side: the row is repeated as often as the longest gives

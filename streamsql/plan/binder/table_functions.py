@@ -1,4 +1,5 @@
-"""Functions in FROM: unnest, generate_series, …; WITH ORDINALITY, ROWS FROM, several arrays at once."""
+"""Functions in FROM: unnest, generate_series, …; WITH ORDINALITY, ROWS FROM, several arrays at
+once."""
 
 from __future__ import annotations
 
@@ -91,9 +92,9 @@ def join_function(
         condition = None
         if syntax.on is not None:
             group = Namespace(names.width, names.relations[start:], names.columns[first_column:])
-            condition = ExprBinder(
-                env.scope(group), env.statement, clause="JOIN/ON"
-            ).predicate(syntax.on)
+            condition = ExprBinder(env.scope(group), env.statement, clause="JOIN/ON").predicate(
+                syntax.on
+            )
         always = condition is None or condition == TRUE
         if syntax.kind != "left":
             plan = _apply(left.plan, item, outer=False)
@@ -116,9 +117,7 @@ def _standalone(node: exp.Expression, item: FunctionItem, uses_left: bool) -> Fr
     """The function over one row of its own; left's columns appear as outer references."""
     calls = item.calls
     if uses_left:
-        calls = tuple(
-            (f, tuple(push_down_levels(a, 1) for a in args), s) for f, args, s in calls
-        )
+        calls = tuple((f, tuple(push_down_levels(a, 1) for a in args), s) for f, args, s in calls)
     moved = replace(item, calls=calls)
     return FromItem(_apply(ONE_ROW, moved, outer=False), _names(node, moved, Namespace(0)))
 
@@ -146,20 +145,14 @@ def _refuse_definitions(node: exp.Table) -> None:
         )
 
 
-def _bind_call(
-    binder: ExprBinder, call: CallSyntax
-) -> list[tuple[str, tuple[Expr, ...], Schema]]:
+def _bind_call(binder: ExprBinder, call: CallSyntax) -> list[tuple[str, tuple[Expr, ...], Schema]]:
     name, position = call.name, call.position
     if is_aggregate(name):
         from streamsql.plan.binder.aggregates import refuse_aggregate
 
-        raise refuse_aggregate(
-            replace(binder, clause="functions in FROM"), position
-        )
+        raise refuse_aggregate(replace(binder, clause="functions in FROM"), position)
     if is_window(name):
-        raise WrongObjectType(
-            f"window function {name} requires an OVER clause", position=position
-        )
+        raise WrongObjectType(f"window function {name} requires an OVER clause", position=position)
     args = binder.bind_all(list(call.args))
     if name == "unnest" and len(args) > 1:
         return [resolve_set_returning(name, [a], position) for a in args]
@@ -189,9 +182,7 @@ def _names(node: exp.Expression, item: FunctionItem, left: Namespace) -> Namespa
         )
     for i, new in enumerate(given):
         columns[i] = Column(new, columns[i].type, columns[i].nullable)
-    named = tuple(
-        NamedColumn(c.name, column(i, c.type, c.name)) for i, c in enumerate(columns)
-    )
+    named = tuple(NamedColumn(c.name, column(i, c.type, c.name)) for i, c in enumerate(columns))
     relation = NamedRelation(label, named, is_function=True)
     own = Namespace(len(columns), [relation], list(named))
     return left.joined(own, position_of(node))
@@ -233,9 +224,7 @@ def table_function(
     )
 
 
-def _scalar(
-    source: LogicalPlan, value: Expr, schema: Schema, ordinality: bool
-) -> LogicalPlan:
+def _scalar(source: LogicalPlan, value: Expr, schema: Schema, ordinality: bool) -> LogicalPlan:
     """FROM lower('A') AS x: one row with the value."""
     exprs = [*identity(source.schema), value]
     columns = source.schema.columns + schema.columns
@@ -259,14 +248,10 @@ def zip_functions(
     width = len(source.schema)
     arrays = [_as_array(call, source) for call in calls]
     columns = source.schema.columns + tuple(Column("", a.type) for a in arrays)
-    below = Project(
-        schema=Schema(columns), input=source, exprs=(*identity(source.schema), *arrays)
-    )
+    below = Project(schema=Schema(columns), input=source, exprs=(*identity(source.schema), *arrays))
     refs = [column(width + i, a.type) for i, a in enumerate(arrays)]
     zero = Literal(value=0, type=INTEGER)
-    lengths = [
-        resolve_call("coalesce", [resolve_call("cardinality", [r]), zero]) for r in refs
-    ]
+    lengths = [resolve_call("coalesce", [resolve_call("cardinality", [r]), zero]) for r in refs]
     longest = resolve_call("greatest", lengths)
     one = Literal(value=1, type=INTEGER)
     name, args, schema = resolve_set_returning("generate_series", [one, longest])
@@ -297,4 +282,3 @@ def _as_array(call: tuple[str, tuple[Expr, ...], Schema], source: LogicalPlan) -
         return resolve_call("array", [args[0]])
     whole = table_function(ONE_ROW, function, inner, schema)
     return Subquery(kind="array", plan=whole, type=array_of(schema[0].type))
-

@@ -40,11 +40,9 @@ def bind_time_window(node: WindowTvf, env: Env) -> FromItem:
 
     source = bind_item(node.this, env)
     time = _time_column(node, source, env)
-    partition = tuple(
-        _plain(c, source, env) for c in node.args.get("partition_by") or []
-    )
-    plan, item = _window(node, source, time, partition, env)
-    item = _named(node, source, plan, item)
+    partition = tuple(_plain(c, source, env) for c in node.args.get("partition_by") or [])
+    plan, columns = _window(node, source, time, partition, env)
+    item = _named(node, source, plan, columns)
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         item = rename_columns(item, alias, alias.name)
@@ -90,17 +88,15 @@ def _time_column(node: WindowTvf, source: FromItem, env: Env) -> int:
     column = source.plan.schema[index]
     if column.type.kind not in TIME_KINDS:
         raise DatatypeMismatch(
-            f'the time column of {node.kind.upper()} must be a date or timestamp, but "{column.name}" '
-            f"is {column.type}",
+            f"the time column of {node.kind.upper()} must be a date or timestamp, but "
+            f'"{column.name}" is {column.type}',
             position=position_of(column_node),
             hint="Cast it in a subquery, for example to_timestamp(x) for epoch seconds.",
         )
     return index
 
 
-def _named(
-    node: WindowTvf, source: FromItem, plan: LogicalPlan, columns: list[int]
-) -> FromItem:
+def _named(node: WindowTvf, source: FromItem, plan: LogicalPlan, columns: list[int]) -> FromItem:
     """The window's row: the relation's own names, then the three new columns."""
     alias = node.args.get("alias")
     owner = source.namespace.relations[0] if len(source.namespace.relations) == 1 else None
@@ -206,9 +202,7 @@ def _check(
                 "Use months for all of its intervals, or for none.",
             )
     if node.kind == "cumulate" and slide is not None and not _multiple(size, slide):
-        raise _bad(
-            node, "size", "the size of CUMULATE must be a multiple of its step"
-        )
+        raise _bad(node, "size", "the size of CUMULATE must be a multiple of its step")
     if max_size is not None and _length(max_size) < _length(size):
         raise _bad(node, "max", "the maximum of SESSION must not be smaller than its gap")
 

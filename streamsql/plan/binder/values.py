@@ -1,4 +1,5 @@
-"""Literals, columns, parameters, casts, CASE and the constructors of arrays, rows, structs, maps."""
+"""Literals, columns, parameters, casts, CASE and the constructors of arrays, rows, structs,
+maps."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def column_parts(node: exp.Column) -> list[str]:
 def _column(binder: ExprBinder, node: exp.Column) -> Expr:
     if isinstance(node.this, exp.Star):
         raise SqlSyntaxError(
-            "row expansion via \"*\" is not supported here", position=position_of(node)
+            'row expansion via "*" is not supported here', position=position_of(node)
         )
     parts = column_parts(node)
     position = position_of(node)
@@ -199,9 +200,7 @@ def _case(binder: ExprBinder, node: exp.Case) -> Expr:
     otherwise = None if default is None else inner.bind(default)
     every = [*([otherwise] if otherwise is not None else []), *results]
     target = common_type([e.type for e in every], what="CASE")
-    whens = tuple(
-        (c, binder.coerce(r, target)) for c, r in zip(conditions, results, strict=True)
-    )
+    whens = tuple((c, binder.coerce(r, target)) for c, r in zip(conditions, results, strict=True))
     if otherwise is not None:
         otherwise = binder.coerce(otherwise, target)
     return Case(whens=whens, otherwise=otherwise, type=target)

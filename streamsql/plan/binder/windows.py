@@ -171,9 +171,7 @@ def _refuse_window(binder: ExprBinder, position: int | None) -> StatementError:
 
 
 # --- frames -------------------------------------------------------------------------------------
-def _frame(
-    binder: ExprBinder, spec: exp.WindowSpec | None, order: list[SortKey]
-) -> Frame | None:
+def _frame(binder: ExprBinder, spec: exp.WindowSpec | None, order: list[SortKey]) -> Frame | None:
     if spec is None:
         return None
     mode = str(spec.args["kind"]).lower()
@@ -261,13 +259,11 @@ def _bad_offset(what: str) -> StatementError:
 
 
 # --- the Window node ----------------------------------------------------------------------------
-def add_windows(
-    source: LogicalPlan, exprs: Sequence[Expr]
-) -> tuple[LogicalPlan, list[Expr]]:
+def add_windows(source: LogicalPlan, exprs: Sequence[Expr]) -> tuple[LogicalPlan, list[Expr]]:
     """Compute the OVER calls found in `exprs` over `source`; both results as one row.
 
-    The source's columns keep their positions; what the calls need is projected behind them, the calls'
-    results come last. Returns the plan and the expressions with calls replaced by columns.
+    The source's columns keep their positions; what the calls need is projected behind them, the
+    calls' results come last. Returns the plan and the expressions with calls replaced by columns.
     """
     calls: list[WindowCall] = []
 
@@ -293,9 +289,7 @@ def add_windows(
     lowered = [_lower(c, place) for c in calls]
     if extras:
         schema = Schema(source.schema.columns + tuple(Column("", e.type) for e in extras))
-        source = Project(
-            schema=schema, input=source, exprs=(*identity(source.schema), *extras)
-        )
+        source = Project(schema=schema, input=source, exprs=(*identity(source.schema), *extras))
     first = len(source.schema)
     outputs = tuple(Column(c.function, c.type) for c in calls)
     plan = Window(

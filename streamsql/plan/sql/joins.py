@@ -80,8 +80,8 @@ def _single_equality(condition: Expr | None, width: int) -> Sequence[Expr] | Non
 
 
 def asof_sql(low: Lowering, plan: Join, env: Env) -> str:
-    """The nearest right row: among equally near ones the greatest by its columns, so that the answer
-    follows from the rows alone."""
+    """The nearest right row: among equally near ones the greatest by its columns, so that the
+    answer follows from the rows alone."""
     left, right = low.item(plan.left, env), low.item(plan.right, env)
     width = len(plan.left.schema)
     numbered, number = low.alias(), low.alias()

@@ -1,7 +1,8 @@
 """The lowering itself: one function per plan node, each giving a whole SELECT.
 
-Every nested SELECT names its columns c0, c1, …; FROM items are t1, t2, …. Joins, filters, projections,
-sorts and limits that stand directly on one another share one SELECT. DuckDB never sees a user's name.
+Every nested SELECT names its columns c0, c1, …; FROM items are t1, t2, …. Joins, filters,
+projections, sorts and limits that stand directly on one another share one SELECT. DuckDB never sees
+a user's name.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def to_duckdb_sql(plan: LogicalPlan, relation: RelationSql, *, timezone: str = "
     """One SELECT statement that answers the plan.
 
     relation: SQL of the FROM item for a Scan; its columns must be named c0, c1, … in the order of
-    `scan.schema` with the exact DuckDB types. Parameters must be replaced by literals before. A plan
-    without columns gives one column c0 to be ignored. Rows that cannot be computed raise
+    `scan.schema` with the exact DuckDB types. Parameters must be replaced by literals before. A
+    plan without columns gives one column c0 to be ignored. Rows that cannot be computed raise
     duckdb errors which `functions.duckdb_errors.translate` makes ours.
     """
     return Lowering(relation, timezone).query(plan, ())
@@ -199,7 +200,8 @@ def _is_plain(sql: str) -> bool:
 
 
 def guarded_and(predicates: Sequence[Expr], parts: Sequence[str]) -> str:
-    """AND of stacked filters; a later one that can fail is evaluated only where the earlier hold."""
+    """AND of stacked filters; a later one that can fail is evaluated only where the earlier
+    hold."""
     from streamsql.functions.resolve import can_fail
 
     if not any(can_fail(p) for p in predicates[1:]):
@@ -221,7 +223,9 @@ def _values(low: Lowering, plan: Values, env: Env) -> str:
         raise InvariantViolation("VALUES has no input columns")
 
     if not plan.rows:
-        nulls = ", ".join(f"CAST(NULL AS {t.duckdb}) AS c{i}" for i, t in enumerate(plan.schema.types))
+        nulls = ", ".join(
+            f"CAST(NULL AS {t.duckdb}) AS c{i}" for i, t in enumerate(plan.schema.types)
+        )
         return f"SELECT {nulls or '1 AS c0'} WHERE false"
     rows = [[low.expr(e, no_row, env) for e in row] for row in plan.rows]
     if not plan.schema:
@@ -307,7 +311,11 @@ def _set_operation(low: Lowering, plan: SetOperation, env: Env) -> str:
     word = plan.kind.upper() + (" ALL" if plan.all else "")
     parts = [plan.right]
     left = plan.left
-    while isinstance(left, SetOperation) and left.kind == plan.kind == "union" and left.all == plan.all:
+    while (
+        isinstance(left, SetOperation)
+        and left.kind == plan.kind == "union"
+        and left.all == plan.all
+    ):
         parts.append(left.right)
         left = left.left
     parts.append(left)
@@ -319,7 +327,9 @@ def _recursive(low: Lowering, plan: RecursiveCte, env: Env) -> str:
     names = ", ".join(f"c{i}" for i in range(len(plan.schema)))
     word = "UNION ALL" if plan.all else "UNION"
     base, step = low.query(plan.base, env), low.query(plan.step, env)
-    return f"WITH RECURSIVE {name}({names}) AS (({base}) {word} ({step})) SELECT {names} FROM {name}"
+    return (
+        f"WITH RECURSIVE {name}({names}) AS (({base}) {word} ({step})) SELECT {names} FROM {name}"
+    )
 
 
 def _table_function(low: Lowering, plan: TableFunction, env: Env) -> str:

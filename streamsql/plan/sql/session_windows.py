@@ -49,9 +49,7 @@ def session_sql(low: Lowering, plan: TimeWindow, env: Env) -> str:
     if plan.max_size is not None:
         limit = later(f"min(a.t) OVER ({partition})", plan.max_size, zone)
         end = f"least({end}, {limit})"
-    bounded = (
-        f"SELECT {kept}, min(a.t) OVER ({partition}) AS s, {end} AS e FROM ({islands}) AS a"
-    )
+    bounded = f"SELECT {kept}, min(a.t) OVER ({partition}) AS s, {end} AS e FROM ({islands}) AS a"
     type_ = plan.input.schema[plan.time_column].type
     outputs = [f"a.c{i}" for i in range(width)]
     outputs += [
@@ -60,14 +58,12 @@ def session_sql(low: Lowering, plan: TimeWindow, env: Env) -> str:
     return f"SELECT {', '.join(outputs)} FROM ({bounded}) AS a"
 
 
-def _cut(
-    low: Lowering, plan: TimeWindow, islands: str, kept: str, zone: str | None
-) -> str:
+def _cut(low: Lowering, plan: TimeWindow, islands: str, kept: str, zone: str | None) -> str:
     """Islands cut where a row lies `max` or more behind the start of its piece.
 
     The starts of an island's pieces follow from one another, so they are walked by a recursive CTE:
-    the next piece starts at the first row at or behind start + max. The new `i` is the piece's start,
-    which is unique within the partition.
+    the next piece starts at the first row at or behind start + max. The new `i` is the piece's
+    start, which is unique within the partition.
     """
     assert plan.max_size is not None
     rows, walk = low.alias(), low.alias()
@@ -83,9 +79,7 @@ def _cut(
         f"GROUP BY {own}{rows}.i"
     )
     same_row = "".join(f"a.{k} IS NOT DISTINCT FROM {walk}.{k} AND " for k in keys)
-    piece = (
-        f"(SELECT max({walk}.s) FROM {walk} WHERE {same_row}{walk}.i = a.i AND {walk}.s <= a.t)"
-    )
+    piece = f"(SELECT max({walk}.s) FROM {walk} WHERE {same_row}{walk}.i = a.i AND {walk}.s <= a.t)"
     return (
         f"WITH RECURSIVE {rows} AS ({islands}), {walk}({names}) AS (({base}) UNION ALL ({step})) "
         f"SELECT {kept}, {piece} AS i FROM {rows} AS a"

@@ -1,4 +1,5 @@
-"""Subquery expressions in SQL, with SQL's three-valued answers written out where DuckDB has no form."""
+"""Subquery expressions in SQL, with SQL's three-valued answers written out where DuckDB has no
+form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TUMBLE, HOP and CUMULATE in pure DuckDB SQL.
 
-All arithmetic is on µs since the epoch (BIGINT). A grid has a clock `x` on which its steps are equal:
-- exact: µs, shifted by the offset;
+All arithmetic is on µs since the epoch (BIGINT). A grid has a clock `x` on which its steps are
+equal: - exact: µs, shifted by the offset;
 - local: µs of the zone's wall clock (sizes of whole days), turned back to UTC at the end;
 - months: the number of the (local) month since January 1970;
 - midnight: exact steps counted anew from each local midnight (sizes below a day, with a zone).
@@ -109,7 +109,8 @@ class _Windows:
         sql = self._add(sql, width, passed, [f"{clock} AS x"])
         sql = self._add(sql, width, [*passed, "x"], [f"unnest({self._numbers()}) AS k"])
         if plan.kind == "cumulate":
-            ends = f"range({floor_div(f'a.x - a.k * {self.size}', self.step)} + 1, {self.size // self.step} + 1)"
+            passed_steps = floor_div(f"a.x - a.k * {self.size}", self.step)
+            ends = f"range({passed_steps} + 1, {self.size // self.step} + 1)"
             sql = self._add(sql, width, [*passed, "k"], [f"unnest({ends}) AS j"])
         sql = self._add(sql, width, passed, self._bounds())
         return self._outputs(sql, width)
