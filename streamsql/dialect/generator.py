@@ -5,6 +5,8 @@ The definition of a view is always the user's own text; nothing here is ever sto
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from sqlglot import exp
 from sqlglot.dialects.risingwave import RisingWave
 
@@ -30,7 +32,7 @@ def to_sql(node: exp.Expression) -> str:
 class _Generator(RisingWave.Generator):
     """RisingWave's generator with our nodes, and with function names as they were written."""
 
-    TRANSFORMS = {
+    TRANSFORMS: ClassVar[dict[type[exp.Expression], Any]] = {
         **RisingWave.Generator.TRANSFORMS,
         WindowTvf: lambda self, node: self.window_tvf(node),
         ArrayQuery: lambda self, node: f"ARRAY({self.sql(node, 'this')})",
@@ -43,6 +45,11 @@ class _Generator(RisingWave.Generator):
         ),
         exp.Struct: lambda self, node: f"STRUCT({self.struct_fields(node)})",
         exp.Identifier: lambda self, node: _quote(node.name),
+        exp.Bracket: lambda self, node: (
+            f"{self.sql(node, 'this')}[{self.expressions(node, flat=True)}]"
+        ),
+        exp.Slice: lambda self, node: f"{self.sql(node, 'this')}:{self.sql(node, 'expression')}",
+        exp.Fetch: lambda self, node: f" FETCH FIRST {self.sql(node, 'count')} ROWS WITH TIES",
         exp.Interval: lambda self, node: self.interval(node),
     }
 

@@ -1,7 +1,8 @@
 """PostgreSQL's interval input: text to months, days and microseconds.
 
-All its forms: '1 day 02:03:04', '-3 mons', '1.5 hours', '@ 1 year ago', '1-2', '3 4:05:06' (SQL standard), ISO
-8601 ('P1Y2M3DT4H5M6S', 'P0001-02-03T04:05:06'), and a bare number whose unit the literal gives.
+All its forms: '1 day 02:03:04', '-3 mons', '1.5 hours', '@ 1 year ago', '1-2', '3 4:05:06' (SQL
+standard), ISO 8601 ('P1Y2M3DT4H5M6S', 'P0001-02-03T04:05:06'), and a bare number whose unit the
+literal gives.
 """
 
 from __future__ import annotations

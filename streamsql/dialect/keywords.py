@@ -17,10 +17,11 @@ join left like natural notnull outer overlaps right similar tablesample verbose
 """
 
 _COLUMN_NAME = """
-between bigint bit boolean char character coalesce dec decimal exists extract float greatest grouping
-inout int integer interval least national nchar none normalize nullif numeric out overlay position
-precision real row setof smallint substring time timestamp treat trim values varchar xmlattributes
-xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
+between bigint bit boolean char character coalesce dec decimal exists extract float greatest
+grouping inout int integer interval least national nchar none normalize nullif numeric out overlay
+position precision real row setof smallint substring time timestamp treat trim values varchar
+xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot
+xmlserialize xmltable
 """
 
 # words PostgreSQL allows as a label only after AS (not reserved ones; those can't be labels without
@@ -46,8 +47,8 @@ NOT_COLUMN = RESERVED | TYPE_FUNCTION
 NOT_FUNCTION = RESERVED | COLUMN_NAME
 """Not a plain function's or type's name unless quoted."""
 
-# PostgreSQL 14 and later let a reserved word like `user` be a bare label, but nobody writes that and
-# it would make the error of a forgotten comma or clause point to the wrong place
+# PostgreSQL 14 and later let a reserved word like `user` be a bare label, but nobody writes that
+# and it would make the error of a forgotten comma or clause point to the wrong place
 NOT_BARE_LABEL = (RESERVED | _words(_NEEDS_AS)) - {"USER"}
 
 NOT_TABLE_ALIAS = NOT_COLUMN | {"MATCH_CONDITION"}

@@ -1,7 +1,7 @@
 """PostgreSQL's lexical rules: text to tokens, in one regular expression.
 
-Beside PostgreSQL's own tokens there are back-ticked names (Flink) and `=>`. Comments and blanks leave
-no token. A string continued over a line break (`'a'` newline `'b'`) is one token.
+Beside PostgreSQL's own tokens there are back-ticked names (Flink) and `=>`. Comments and blanks
+leave no token. A string continued over a line break (`'a'` newline `'b'`) is one token.
 """
 
 from __future__ import annotations

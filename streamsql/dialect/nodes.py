@@ -5,7 +5,7 @@ All else in a query tree is sqlglot's own; `docs/internals.md` says which shape 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
@@ -17,15 +17,15 @@ refuse_compiled_sqlglot()  # subclassing its compiled nodes fails far from here,
 class WindowTvf(exp.Expression):
     """TUMBLE / HOP / CUMULATE / SESSION over a relation, as one item of FROM.
 
-    kind: str, "tumble" | "hop" | "cumulate" | "session". this: the input relation: exp.Table (without
-    an alias), exp.Subquery or WindowTvf. time_column: exp.Column, or None where the spelling names
-    none (ksqlDB's WINDOW clause): the watermark column of the input. size: exp.Interval (session: the
-    gap). slide: exp.Interval, hop's hop or cumulate's step. offset, max: exp.Interval or None.
-    tz: exp.Literal (a zone's name) or None. partition_by: list of exp.Column (session only).
-    alias: exp.TableAlias or None.
+    kind: str, "tumble" | "hop" | "cumulate" | "session". this: the input relation: exp.Table
+    (without an alias), exp.Subquery or WindowTvf. time_column: exp.Column, or None where the
+    spelling names none (ksqlDB's WINDOW clause): the watermark column of the input. size:
+    exp.Interval (session: the gap). slide: exp.Interval, hop's hop or cumulate's step.
+    offset, max: exp.Interval or None. tz: exp.Literal (a zone's name) or None. partition_by: list
+    of exp.Column (session only). alias: exp.TableAlias or None.
     """
 
-    arg_types = {
+    arg_types: ClassVar[dict[str, bool]] = {
         "kind": True,
         "this": True,
         "time_column": False,
@@ -36,6 +36,7 @@ class WindowTvf(exp.Expression):
         "tz": False,
         "partition_by": False,
         "alias": False,
+        "joins": False,  # joins nested to the right, as exp.Table has them
     }
 
     @property
@@ -52,7 +53,7 @@ class WindowTvf(exp.Expression):
 class ArrayQuery(exp.Expression):
     """ARRAY(SELECT …): the rows of a one-column query as an array. this: the query."""
 
-    arg_types = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class RowValue(exp.Tuple):
@@ -62,10 +63,10 @@ class RowValue(exp.Tuple):
 class MapValue(exp.Expression):
     """MAP {k: v, …} or MAP[k, v, …]. keys, values: lists of expressions, equally long."""
 
-    arg_types = {"keys": False, "values": False}
+    arg_types: ClassVar[dict[str, bool]] = {"keys": False, "values": False}
 
 
 class PrefixOperator(exp.Expression):
     """A prefix operator without a node of its own: `@ x`, `|/ x`. operator: str; this: operand."""
 
-    arg_types = {"operator": True, "this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"operator": True, "this": True}

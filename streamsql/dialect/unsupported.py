@@ -42,7 +42,7 @@ OTHERS: dict[str, str] = {
     "ANALYSE": "There are no statistics to gather.",
     "CLUSTER": "Rows have no order on disk.",
     "REINDEX": "Indexes are always up to date.",
-    "REFRESH": "Materialized views are always up to date; FLUSH waits for what sources have delivered.",
+    "REFRESH": "Materialized views are always up to date; FLUSH waits for the sources.",
     "CHECKPOINT": "Checkpoints are taken by the engine.",
     "LOCK": "Writers never wait: a transaction's writes are one tick.",
     "DO": "Send the statements one by one.",

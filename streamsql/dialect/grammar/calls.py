@@ -1,4 +1,4 @@
-"""Function calls: arguments, FILTER, WITHIN GROUP, OVER, and SQL's forms with words between them."""
+"""Function calls: arguments, FILTER, WITHIN GROUP, OVER, and SQL's forms with words in between."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class CallGrammar(TypeGrammar):
         token = self.token
         if self.at_name() and not self.at("PARTITION", "ROWS", "RANGE", "GROUPS"):
             parts["alias"] = mark(exp.Identifier(this=self.name(), quoted=True), token)
-        if self.accept_sequence("PARTITION", "BY"):
+        if self.accept("PARTITION"):
+            self.expect("BY")
             parts["partition_by"] = self.comma_list(self.expression)
         if self.at("ORDER"):
             parts["order"] = self.order_by()
@@ -170,7 +171,7 @@ class CallGrammar(TypeGrammar):
                 return exp.Var(this=" ".join(words))
         raise self.error()
 
-    # ORDER BY ---------------------------------------------------------------------------------------
+    # ORDER BY -------------------------------------------------------------------------------
     def order_by(self) -> exp.Order:
         """`ORDER BY e [ASC|DESC|USING op] [NULLS FIRST|LAST], …`."""
         token = self.token

@@ -1,8 +1,8 @@
 """Expressions: a precedence climber over PostgreSQL's operator table.
 
-Levels, loosest first: OR, AND, NOT, IS, comparison, BETWEEN/IN/LIKE, every other operator, + -, * / %,
-^, AT TIME ZONE, COLLATE, unary minus, then subscripts, casts and fields. Comparison, IS and
-BETWEEN/IN/LIKE don't associate: `a < b < c` is an error, as in PostgreSQL.
+Levels, loosest first: OR, AND, NOT, IS, comparison, BETWEEN/IN/LIKE, every other operator, + -,
+* / %, ^, AT TIME ZONE, COLLATE, unary minus, then subscripts, casts and fields. Comparison, IS and
+BETWEEN/IN/LIKE don't associate: `a < b < c` is an error, as in PostgreSQL (only IS may follow IS).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamsql.dialect.nodes import PrefixOperator
 from streamsql.dialect.positions import mark
 
 OR, AND, NOT, IS, COMPARISON, RANGE, OTHER, SUM, PRODUCT, POWER, ZONE, COLLATE, UNARY = range(1, 14)
-_LEFT_ALONE = frozenset({IS, COMPARISON, RANGE})  # levels that don't associate
+_LEFT_ALONE = frozenset({COMPARISON, RANGE})  # levels that don't associate
 
 BINARY: dict[str, tuple[int, type[exp.Expression]]] = {
     "=": (COMPARISON, exp.EQ),
@@ -66,7 +66,7 @@ class ExpressionGrammar(PrimaryGrammar):
             level, parse = self._infix(token)
             if level < lowest or parse is None:
                 return left
-            if level in _LEFT_ALONE and level == alone and level != IS:
+            if level in _LEFT_ALONE and level == alone:
                 raise self.error()
             left = parse(self, left, token)
             alone = level
@@ -84,7 +84,7 @@ class ExpressionGrammar(PrimaryGrammar):
             self.advance()
             operand = self.climb(UNARY)
             return operand if key == "+" else mark(exp.Neg(this=operand), token)
-        if key in BINARY and key not in ("|", "#"):
+        if key in BINARY and key != "#":
             raise self.error()
         self.advance()
         operand = self.climb(SUM)

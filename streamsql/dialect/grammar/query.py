@@ -7,7 +7,11 @@ from sqlglot import exp
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.dialect.grammar.primary import QUERY_STARTS
 from streamsql.dialect.grammar.relations import RelationGrammar
-from streamsql.dialect.grammar.window_rewrites import rewrite_group_windows, rewrite_window_clause
+from streamsql.dialect.grammar.window_rewrites import (
+    rewrite_group_windows,
+    rewrite_sort_keys,
+    rewrite_window_clause,
+)
 from streamsql.dialect.keywords import EMIT_WORDS
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.positions import mark
@@ -35,6 +39,8 @@ class QueryGrammar(RelationGrammar):
         with_ = self.with_clause() if self.at("WITH") else None
         node = self._set_operation(0)
         node = self._tail(node)
+        if isinstance(node, exp.Select):
+            rewrite_sort_keys(node)
         if with_ is not None:
             if isinstance(node, exp.Values):  # has no place for CTEs
                 node = self._values_as_select(node)
@@ -185,7 +191,7 @@ class QueryGrammar(RelationGrammar):
             select.set("where", mark(exp.Where(this=self.expression()), at))
         if window_clause is None:
             window_clause = self.window_clause()
-        if self.at_sequence("GROUP", "BY"):
+        if self.at("GROUP"):
             select.set("group", self._group_by())
         if self.at("HAVING"):
             at = self.advance()
@@ -224,6 +230,8 @@ class QueryGrammar(RelationGrammar):
     def select_item(self) -> exp.Expression:
         """expression [[AS] label]; also the items of RETURNING."""
         node = self.expression()
+        if isinstance(node, exp.Star):
+            return node
         if self.token.key == "AS":
             self.advance()
             return self._labelled(node, self.token, self.label())
@@ -345,7 +353,7 @@ class QueryGrammar(RelationGrammar):
         node.set("limit", mark(exp.Limit(expression=count), token))
 
     def _lock(self) -> bool:
-        """FOR UPDATE and its kin: accepted, because readers here never block and see one version."""
+        """FOR UPDATE and its kin: accepted, as readers never block and see one version."""
         kinds = (
             ("UPDATE",),
             ("SHARE",),

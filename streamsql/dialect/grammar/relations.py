@@ -247,15 +247,15 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             return
         token = self.token
         if self.accept("AS") and self.at("(") and definitions:
-            columns = self.in_parentheses(lambda: self.comma_list(self._column_definition))
-            node.set("alias", mark(exp.TableAlias(columns=columns), token))
+            defined = self.in_parentheses(lambda: self.comma_list(self._column_definition))
+            node.set("alias", mark(exp.TableAlias(columns=defined), token))
             return
         at = self.token
         if self.tokens[self.index - 1].key == "AS":
             alias = self.identifier()
         else:
             alias = mark(exp.Identifier(this=self.name(), quoted=True), at)
-        columns = None
+        columns: list[exp.Expression] | None = None
         if self.at("("):
             item = self._column_definition if definitions else self.identifier
             columns = self.in_parentheses(lambda: self.comma_list(item))

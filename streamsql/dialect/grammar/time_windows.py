@@ -120,8 +120,12 @@ class TimeWindowGrammar(Cursor):
         if field == "this":
             window.set("this", self._input())
             if self.accept_sequence("PARTITION", "BY"):
-                keys = self.comma_list(self._argument_value) if not self.at("(") else []
-                window.set("partition_by", keys or self._partition_keys(window))
+                keys = self._partition_keys(window)
+                while self.at(",") and self.peek(2).key not in ("=>", ":="):
+                    self.advance()
+                    keys.append(self._argument_value())
+                if keys:
+                    window.set("partition_by", [self._plain_column(key) for key in keys])
         elif field == "time_column":
             window.set("time_column", self._time_column(self._argument_value()))
         elif field == "tz":
@@ -181,7 +185,7 @@ class TimeWindowGrammar(Cursor):
             "tumble": "TUMBLE(relation, time column, size [, offset])",
             "hop": "HOP(relation, time column, hop, size [, offset])",
             "cumulate": "CUMULATE(relation, time column, step, size [, offset])",
-            "session": "SESSION(relation [PARTITION BY k, …], time column, gap [, max => interval])",
+            "session": "SESSION(relation [PARTITION BY k, …], time column, gap [, max => i])",
         }
         return SqlSyntaxError(
             f"wrong arguments for {kind.upper()}",

@@ -1,7 +1,7 @@
 """Windows written outside FROM become window functions in FROM.
 
-Two old spellings: `GROUP BY TUMBLE(c, i)` with TUMBLE_START(…) and its kin in the select list (Flink's
-first window syntax), and ksqlDB's WINDOW clause.
+Two old spellings: `GROUP BY TUMBLE(c, i)` with TUMBLE_START(…) and its kin in the select list
+(Flink's first window syntax), and ksqlDB's WINDOW clause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PSEUDO_COLUMNS = {"windowstart": "window_start", "windowend": "window_end"}
 
 
 def rewrite_group_windows(select: exp.Select) -> None:
-    """GROUP BY TUMBLE(c, i), HOP(c, slide, size) or SESSION(c, gap): window the relation that holds c."""
+    """GROUP BY TUMBLE(c, i), HOP(c, slide, size), SESSION(c, gap): window the relation of c."""
     group = select.args.get("group")
     if group is None:
         return
@@ -43,8 +43,9 @@ def rewrite_group_windows(select: exp.Select) -> None:
     if window.kind == "session":
         window.set("partition_by", _partition_columns(keys))
     _put_over_source(select, window, column)
-    for function, target in _COLUMNS.items():
-        _replace_calls(select, f"{window.kind}_{function}", target)
+    select.meta["group_window"] = window.kind
+    for key in ("expressions", "having", "qualify"):
+        _replace_calls(select, key)
     group.set("expressions", [*keys, *_window_columns()])
 
 
@@ -145,16 +146,23 @@ def _subquery(source: exp.Expression) -> exp.Subquery:
     return exp.Subquery(this=exp.Select(expressions=[exp.Star()], from_=exp.From(this=source)))
 
 
-def _replace_calls(select: exp.Select, function: str, target: str) -> None:
+def rewrite_sort_keys(select: exp.Select) -> None:
+    """TUMBLE_START(c, i) and the like in ORDER BY, which is read after the rest of the query."""
+    if select.meta.get("group_window"):
+        _replace_calls(select, "order")
+
+
+def _replace_calls(select: exp.Select, clause: str) -> None:
     """TUMBLE_START(c, i) and the like become columns of the window."""
-    for key in ("expressions", "having", "order", "qualify"):
-        value = select.args.get(key)
-        for root in value if isinstance(value, list) else [value]:
-            if not isinstance(root, exp.Expression):
-                continue
-            for call in list(root.find_all(exp.Anonymous)):
-                if call.name.lower() != function:
-                    continue
+    prefix = f"{select.meta['group_window']}_"
+    value = select.args.get(clause)
+    for root in value if isinstance(value, list) else [value]:
+        if not isinstance(root, exp.Expression):
+            continue
+        for call in list(root.find_all(exp.Anonymous)):
+            name = call.name.lower()
+            target = _COLUMNS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+            if target is not None:
                 column = _column(target)
                 column.meta.update(call.meta)
                 call.replace(column)

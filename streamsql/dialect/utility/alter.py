@@ -121,7 +121,7 @@ def _drop(parser: Parser) -> _Action:
 
 
 def _alter_column(parser: Parser) -> _Action:
-    """ALTER [COLUMN] c {SET DEFAULT e | DROP DEFAULT | SET NOT NULL | DROP NOT NULL | [SET DATA] TYPE t}."""
+    """ALTER [COLUMN] c {SET | DROP DEFAULT, SET | DROP NOT NULL, [SET DATA] TYPE t}."""
     parser.accept("COLUMN")
     found: dict[str, Any] = {"column": parser.name()}
     if parser.accept_sequence("SET", "DEFAULT"):

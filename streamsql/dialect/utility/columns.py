@@ -52,7 +52,7 @@ class _Column:
 
 
 def parse_table_body(parser: Parser) -> TableBody:
-    """( column | constraint | WATERMARK | *, … ); an empty pair of parentheses is a table of none."""
+    """( column | constraint | WATERMARK | *, … ); `()` is a table without columns."""
     body = TableBody()
     parser.expect("(")
     while not parser.at(")"):

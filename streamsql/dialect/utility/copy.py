@@ -95,7 +95,7 @@ def _direction(parser: Parser, *, from_query: bool) -> str:
         if parser.at_string() or parser.at("PROGRAM"):
             raise parser.not_supported(
                 "COPY to or from a file of the server",
-                "Use STDIN or STDOUT (psql's \\copy), or CREATE SOURCE … WITH (connector = 'file').",
+                "Use STDIN or STDOUT (psql's \\copy), or CREATE SOURCE with connector = 'file'.",
                 token,
             )
         raise parser.error()
@@ -122,7 +122,7 @@ def _new_options(parser: Parser, options: _Options) -> None:
 
 def _old_options(parser: Parser, options: _Options) -> None:
     """BINARY, CSV, HEADER, DELIMITER [AS] 'c', NULL [AS] 's', QUOTE, ESCAPE, ENCODING, FORCE …."""
-    while not parser.at_end():
+    while not parser.at_end() and not parser.at("WHERE"):
         token = parser.token
         if parser.accept("BINARY", "CSV"):
             options.format = token.value

@@ -84,7 +84,7 @@ def _only_names(parser: Parser) -> bool:
     while parser.peek(distance).kind in (Kind.WORD, Kind.QUOTED):
         distance += 1
         if parser.peek(distance).key == ")":
-            return True
+            return parser.peek(distance + 1).key == "AS"
         if parser.peek(distance).key != ",":
             return False
         distance += 1
@@ -182,7 +182,7 @@ def parse_format(parser: Parser) -> FormatDef:
 
 
 def _format_from_options(options: dict[str, str]) -> FormatDef | None:
-    """'format' = 'json' and 'json.…' (Flink), VALUE_FORMAT='JSON' (ksqlDB): taken out of the options."""
+    """'format' = 'json' and 'json.…' (Flink), VALUE_FORMAT='JSON' (ksqlDB), taken out."""
     key = next((key for key in _FORMAT_KEYS if key in options), None)
     if key is None:
         return None

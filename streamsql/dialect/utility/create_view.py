@@ -19,7 +19,7 @@ def parse_materialized(parser: Parser, *, or_replace: bool) -> Statement:
 
 
 def parse_recursive_view(parser: Parser, *, or_replace: bool) -> Statement:
-    """After CREATE RECURSIVE VIEW: v (cols) AS q = VIEW v AS WITH RECURSIVE v (cols) AS (q) SELECT …."""
+    """After CREATE RECURSIVE VIEW: v (c) AS q = VIEW v AS WITH RECURSIVE v (c) AS (q) SELECT …."""
     token = parser.token
     name = parser.object_name()
     columns = parser.name_list()

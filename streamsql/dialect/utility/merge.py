@@ -13,10 +13,11 @@ from streamsql.dialect.utility.insert import assignments, returning
 def parse_merge(parser: Parser) -> Statement:
     """MERGE INTO t [[AS] a] USING relation ON condition WHEN … [RETURNING …].
 
-    The tree is an exp.Merge: this = exp.Table (with alias), using = the relation, on = the condition,
-    whens = exp.Whens of exp.When(matched: bool, source: bool, condition, then), where `then` is
-    exp.Update(expressions=[exp.EQ(Column, value)…]), exp.Insert(this=Tuple of Identifiers or None,
-    expression=Tuple of values, or None for DEFAULT VALUES), exp.Var("DELETE") or exp.Var("DO NOTHING").
+    The tree is an exp.Merge: this = exp.Table (with alias), using = the relation, on = the
+    condition, whens = exp.Whens of exp.When(matched: bool, source: bool, condition, then), where
+    `then` is exp.Update(expressions=[exp.EQ(Column, value)…]), exp.Insert(this=Tuple of Identifiers
+    or None, expression=Tuple of values, or None for DEFAULT VALUES), exp.Var("DELETE") or
+    exp.Var("DO NOTHING").
     """
     token = parser.token
     parser.expect("MERGE", "INTO")

@@ -1,4 +1,4 @@
-"""SELECT, VALUES, TABLE, WITH …; with EMIT at the end they are a subscription (ksqlDB's push query)."""
+"""SELECT, VALUES, TABLE, WITH …; with EMIT at the end a subscription (ksqlDB's push query)."""
 
 from __future__ import annotations
 

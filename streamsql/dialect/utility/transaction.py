@@ -16,7 +16,7 @@ def parse_begin(parser: Parser) -> Statement:
 
 
 def transaction_modes(parser: Parser) -> bool:
-    """ISOLATION LEVEL …, READ ONLY | WRITE, [NOT] DEFERRABLE, with or without commas; True if READ ONLY.
+    """ISOLATION LEVEL …, READ ONLY | WRITE, [NOT] DEFERRABLE; True if READ ONLY.
 
     Every isolation level is accepted: transactions are always serializable here.
     """
