@@ -165,6 +165,15 @@ class SessionApi(Protocol):
         transaction in progress is failed from now on ("E"). No effect when idle."""
         ...
 
+    def begin_implicit(self) -> None:
+        """The statements that follow are one transaction (several in one text, or before one
+        Sync), unless BEGIN, COMMIT or ROLLBACK among them says otherwise. Status stays "I"."""
+        ...
+
+    def end_implicit(self, *, commit: bool) -> None:
+        """End what `begin_implicit` began, if it is still there. Raises what a COMMIT raises."""
+        ...
+
     def cancel(self) -> None:
         """Stop what runs now, from any thread (57014). It must not hit a later statement: the
         mark is cleared when a statement starts."""

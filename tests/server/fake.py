@@ -68,6 +68,7 @@ class FakeSession:
         self.user = user
         self.settings: dict[str, str] = {"TimeZone": "UTC", "application_name": ""}
         self.status = "I"
+        self.implicit = False
         self.stop = threading.Event()
         self.running = threading.Event()
         self.closed = False
@@ -150,6 +151,19 @@ class FakeSession:
         if self.status == "T":
             self.status = "E"
 
+    def begin_implicit(self) -> None:
+        if self.implicit or self.status != "I":
+            return
+        self.log.append("begin implicit")
+        self.con.execute("BEGIN")
+        self.implicit = True
+
+    def end_implicit(self, *, commit: bool) -> None:
+        if self.implicit:
+            self.log.append("commit implicit" if commit else "rollback implicit")
+            self.con.execute("COMMIT" if commit else "ROLLBACK")
+        self.implicit = False
+
     def cancel(self) -> None:
         self.stop.set()
         self.con.interrupt()
@@ -166,21 +180,22 @@ class FakeSession:
                 "BEGIN",
                 notices=[Notice("there is already a transaction in progress", "WARNING", "25001")],
             )
-        self.con.execute("BEGIN")
-        self.status = "T"
+        if not self.implicit:
+            self.con.execute("BEGIN")
+        self.implicit, self.status = False, "T"
         return Result("BEGIN")
 
     def _commit(self, rest: str) -> Result:
         failed = self.status == "E"
-        if self.status != "I":
+        if self.status != "I" or self.implicit:
             self.con.execute("ROLLBACK" if failed else "COMMIT")
-        self.status = "I"
+        self.status, self.implicit = "I", False
         return Result("ROLLBACK" if failed else "COMMIT")
 
     def _rollback(self, rest: str) -> Result:
-        if self.status != "I":
+        if self.status != "I" or self.implicit:
             self.con.execute("ROLLBACK")
-        self.status = "I"
+        self.status, self.implicit = "I", False
         return Result("ROLLBACK")
 
     def _set(self, rest: str) -> Result:

@@ -6,61 +6,46 @@ together, without anybody having said BEGIN. BEGIN inside makes the transaction 
 
 from __future__ import annotations
 
-import contextlib
-
-from streamsql.core.errors import StreamSqlError
-from streamsql.engine.api import Notice, Result, SessionApi
+from streamsql.engine.api import Notice, SessionApi
 from streamsql_server.conversation.keywords import transaction_word
-from streamsql_server.conversation.results import close_batches
 
 NO_TRANSACTION = Notice("there is no transaction in progress", "WARNING", "25P01")
 
 
 class ImplicitBlock:
-    """Opens, ends and converts the implicit transaction of one session."""
+    """Opens and ends the implicit transaction of one session."""
 
     def __init__(self, session: SessionApi) -> None:
         self._session = session
-        self.open = False
+        self._open = False
 
-    def _run(self, sql: str) -> None:
-        result = self._session.run(self._session.parse(sql)[0])
-        if isinstance(result, Result):
-            close_batches(result.batches)
+    def before(self, sql: str, *, alone: bool) -> Notice | None:
+        """Called before each statement; a notice that is due with it.
 
-    def before(self, sql: str, *, alone: bool) -> Result | None:
-        """Called before each statement. alone: no other statement shares its fate.
-
-        A result that is returned stands for the statement, which must not run.
+        alone: no other statement shares its fate.
         """
         word = transaction_word(sql)
-        if word == "BEGIN" and self.open:
-            self.open = False  # from here on it is an explicit one
-            return Result("BEGIN")
-        if word is not None:
-            if self.open:
-                self.commit() if word == "COMMIT" else self.rollback()
-                return Result(word, notices=[NO_TRANSACTION])
+        if word is None:
+            if not alone and self._session.transaction_status == "I":
+                self._session.begin_implicit()
+                self._open = True
             return None
-        if not alone and not self.open and self._session.transaction_status == "I":
-            self._run("BEGIN")
-            self.open = True
-        return None
+        was_open, self._open = self._open, False  # BEGIN takes it over, the others end it
+        return NO_TRANSACTION if was_open and word != "BEGIN" else None
 
     def commit(self) -> None:
         """Makes an open block's work permanent. Raises what the commit raises."""
-        if self.open:
-            self.open = False
-            self._run("COMMIT")
+        if self._open:
+            self._open = False
+            self._session.end_implicit(commit=True)
 
     def rollback(self) -> None:
         """Undoes an open block's work."""
-        if self.open:
-            self.open = False
-            with contextlib.suppress(StreamSqlError):
-                self._run("ROLLBACK")
+        if self._open:
+            self._open = False
+            self._session.end_implicit(commit=False)
 
     @property
-    def status(self) -> str:
-        """What ReadyForQuery says; an implicit block never shows."""
-        return "I" if self.open else self._session.transaction_status
+    def is_open(self) -> bool:
+        """Is a block open? Its portals live on although the session looks idle."""
+        return self._open

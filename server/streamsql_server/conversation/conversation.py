@@ -35,7 +35,7 @@ from streamsql_server.encoding.rows import TEXT
 from streamsql_server.encoding.wire_type import WireContext
 from streamsql_server.protocol import frontend, messages
 from streamsql_server.protocol.connection import ProtocolConnection
-from streamsql_server.protocol.errors import error_message
+from streamsql_server.protocol.errors import error_message, notice_message
 
 Outcome = Result | CopyIn | tuple[CopyOut, Result]
 _EXTENDED = frozenset(b"PBDEC")
@@ -123,7 +123,7 @@ class Conversation:
             self._ready()
 
     def _ready(self) -> None:
-        status = self._block.status
+        status = self.session.transaction_status
         if status == "I":
             self._prepareds.close_portals()
         self.output.send(self.reporter.changes(self.session.parameters))
@@ -184,7 +184,10 @@ class Conversation:
         portal: Portal | None = None,
     ) -> Outcome:  # fmt: skip
         """Runs one statement, within the implicit transaction if it shares its fate."""
-        instead = self._block.before(sql, alone=alone) or self._own_statement(sql)
+        notice = self._block.before(sql, alone=alone)
+        if notice is not None:
+            self.output.send(notice_message(notice))
+        instead = self._own_statement(sql)
         if instead is not None:
             return instead
         self._prepareds.spool_open_portals(but=portal)
@@ -192,7 +195,7 @@ class Conversation:
 
     def _own_statement(self, sql: str) -> Result | None:
         """Statements about what Parse and Bind made, of which the session knows nothing."""
-        if self._block.status == "E":
+        if self.session.transaction_status == "E":
             return None
         name = keywords.deallocated_name(sql)
         if name:
@@ -273,7 +276,7 @@ class Conversation:
         send_notices(result, self.output)
         if result.columns is None:
             self.output.send(messages.command_complete(result.tag))
-            if self._block.status == "I" and not self._block.open:
+            if self.session.transaction_status == "I" and not self._block.is_open:
                 self._prepareds.close_portals(keep=portal)
             return
         if not same_types(portal.statement.columns, result.columns):
