@@ -58,8 +58,8 @@ _PATTERN = re.compile(
   | (?P<unicodename>[uU]&"[^"]*(?:""[^"]*)*(?P<unicodename_end>")? )
   | (?P<string>     [nN]?'[^']*(?:''[^']*)*(?P<string_end>')? )
   | (?P<word>       [A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]* )
-  | (?P<quoted>     "(?:[^"]|"")*(?P<quoted_end>")? )
-  | (?P<backtick>   `(?:[^`]|``)*(?P<backtick_end>`)? )
+  | (?P<quoted>     "[^"]*(?:""[^"]*)*(?P<quoted_end>")? )
+  | (?P<backtick>   `[^`]*(?:``[^`]*)*(?P<backtick_end>`)? )
   | (?P<parameter>  \$\d+ )
   | (?P<dollar>     \$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$ )
   | (?P<number>     0[xX][0-9a-fA-F_]+ | 0[oO][0-7_]+ | 0[bB][01_]+
@@ -112,13 +112,13 @@ class _Lexer:
                 raise self.error(position, position + 1)
             kind = found.lastgroup
             end = found.end()
-            if kind == "word":
-                word = found.group()
-                add(Token(Kind.WORD, word.upper(), fold(word), position, end))
-            elif kind == "space":
+            if kind == "space":
                 pass
             elif kind in ("single", "double"):
                 add(Token(Kind.OPERATOR, found.group(), "", position, end))
+            elif kind == "word":
+                word = found.group()
+                add(Token(Kind.WORD, word.upper(), fold(word), position, end))
             elif kind == "number":
                 junk = _JUNK_AFTER_NUMBER.match(text, end)
                 if junk:

@@ -148,15 +148,20 @@ class QueryGrammar(RelationGrammar):
         """One field of a VALUES row: a plain literal is built at once, INSERTs are full of them."""
         token = self.token
         kind = token.kind
-        if kind is Kind.STRING or (kind is Kind.NUMBER and token.value.isdigit()):
-            following = self.tokens[self.index + 1].key
-            if following in (",", ")"):
-                self.index += 1
-                self.token = self.tokens[self.index]
-                node = exp.Literal(this=token.value, is_string=kind is Kind.STRING)
-                node.meta["start"] = token.start
-                return node
-        return self.expression()
+        if self.tokens[self.index + 1].key not in (",", ")"):
+            return self.expression()
+        node: exp.Expression
+        if kind is Kind.STRING or (kind is Kind.NUMBER and token.value[0] != "0"):
+            text = token.value if kind is Kind.STRING else token.value.replace("_", "")
+            node = exp.Literal(this=text, is_string=kind is Kind.STRING)
+        elif token.key == "NULL":
+            node = exp.Null()
+        else:
+            return self.expression()
+        self.index += 1
+        self.token = self.tokens[self.index]
+        node.meta["start"] = token.start
+        return node
 
     def _values_as_select(self, values: exp.Values) -> exp.Expression:
         tail = {key: values.args.pop(key, None) for key in ("order", "limit", "offset")}
