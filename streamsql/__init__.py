@@ -1,1 +1,41 @@
-"""streamsql: a streaming SQL database."""
+"""streamsql: a streaming SQL database.
+
+>>> import streamsql
+>>> db = streamsql.connect()
+>>> db.execute("SELECT 1 + 1").fetchall()
+[(2,)]
+>>> db.close()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from streamsql.core.clock import Clock
+    from streamsql.engine.database import Database
+
+
+def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:
+    """Open a database in this process.
+
+    path: ":memory:", or a directory, which is made if need be and belongs to one process at a
+    time. clock: a `streamsql.core.clock.Clock`; the system's by default.
+    Raises: DataDirectoryInUse (55006), DataCorrupted (XX001).
+    """
+    from streamsql.engine.database import Database as _Database
+
+    return _Database(path, clock=clock)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Database":
+        from streamsql.engine.database import Database as _Database
+
+        return _Database
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["__version__", "connect"]

@@ -81,7 +81,7 @@ def key_columns(statement: CreateTable) -> tuple[str, ...]:
     Raises: InvalidTableDefinition (42P16), UndefinedColumn (42703).
     """
     inline = [c.name for c in statement.columns if c.primary_key]
-    if len(inline) > 1 or (inline and statement.primary_key):
+    if len(inline) > 1 or (inline and statement.primary_key not in ((), tuple(inline))):
         raise InvalidTableDefinition(
             f'multiple primary keys for table "{statement.name[-1]}" are not allowed'
         )

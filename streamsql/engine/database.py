@@ -1,0 +1,118 @@
+"""`streamsql.connect(…)`: a database in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from streamsql.core.clock import Clock
+from streamsql.engine.api import Result
+from streamsql.engine.engine import Engine
+from streamsql.engine.session import Session
+
+T = TypeVar("T")
+
+PLANS_MAX = 512
+
+
+class PlanCache:
+    """Bound statements by text and what they depend on; the least recently used go first."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The entry, made if it is not there."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+                return found  # type: ignore[no-any-return]
+        made = make()
+        with self._lock:
+            self._entries[key] = made
+            while len(self._entries) > PLANS_MAX:
+                self._entries.popitem(last=False)
+        return made
+
+
+class Database:
+    """A database; safe to use from several threads, each best with a session of its own.
+
+    path: ":memory:", or a directory that keeps everything. clock: where time comes from.
+    """
+
+    def __init__(self, path: str = ":memory:", *, clock: Clock | None = None) -> None:
+        self.path = path
+        self.plans = PlanCache()
+        self.engine = Engine(None if path == ":memory:" else path, clock)
+        self._sessions: set[Session] = set()
+        self._lock = threading.RLock()
+        self._default: Session | None = None
+        self._pg_catalogs: tuple[int, Any] | None = None
+
+    # --- sessions -------------------------------------------------------------------------------
+    def session(self, *, user: str = "streamsql", backend_pid: int = 0) -> Session:
+        """A new session."""
+        session = Session(self, user, backend_pid)
+        with self._lock:
+            self._sessions.add(session)
+        return session
+
+    def session_closed(self, session: Session) -> None:
+        """Called by a session that closes itself."""
+        with self._lock:
+            self._sessions.discard(session)
+
+    @property
+    def default_session(self) -> Session:
+        """The session of `execute`."""
+        with self._lock:
+            if self._default is None or self._default.closed:
+                self._default = self.session()
+            return self._default
+
+    # --- the public interface -------------------------------------------------------------------
+    def execute(self, sql: str, parameters: Any = None) -> Result:
+        """Run statements in the default session; the last one's result."""
+        return self.default_session.execute(sql, parameters)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.engine.version
+
+    def close(self) -> None:
+        """Close all sessions, write a last checkpoint, free the directory."""
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.close()
+        self.engine.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- for the engine -------------------------------------------------------------------------
+    def pg_catalog(self, session: Session) -> Any:
+        """`pg_catalog` and `information_schema` over the catalog that the session sees."""
+        return NO_PG_CATALOG
+
+
+class _NoPgCatalog:
+    def handles(self, tree: Any) -> bool:
+        return False
+
+
+NO_PG_CATALOG = _NoPgCatalog()
+
+
+def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:
+    """Open or create a database. Raises: DataDirectoryInUse (55006), DataCorrupted (XX001)."""
+    return Database(path, clock=clock)

@@ -1,0 +1,63 @@
+"""The statements by class; what is not here answers 0A000 with a way round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsql.core.errors import FeatureNotSupported
+from streamsql.dialect import statements as s
+from streamsql.engine.api import Result
+from streamsql.engine.statements import (
+    dml,
+    queries,
+    schemas,
+    tables,
+    transactions,
+    variables,
+    views,
+)
+from streamsql.engine.statements.handler import Handler
+
+
+def _empty(session: Any, statement: Any, values: Any, declared: Any) -> Result:
+    return Result("")
+
+
+STATEMENTS: dict[type[s.Statement], Handler] = {
+    s.Query: queries.HANDLER,
+    s.Insert: dml.INSERT,
+    s.Update: dml.UPDATE,
+    s.Delete: dml.DELETE,
+    s.Truncate: dml.TRUNCATE,
+    s.Transaction: transactions.HANDLER,
+    s.SetVariable: variables.SET,
+    s.ShowVariable: variables.SHOW,
+    s.Discard: variables.DISCARD,
+    s.CreateTable: tables.HANDLER,
+    s.CreateView: views.HANDLER,
+    s.CreateSchema: schemas.CREATE_SCHEMA,
+    s.Drop: schemas.DROP,
+    s.Comment: schemas.COMMENT,
+    s.Empty: Handler(_empty, in_failed=True),
+}
+
+HINTS: dict[type[s.Statement], tuple[str, str]] = {
+    s.Merge: (
+        "MERGE",
+        "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and INSERT in a transaction.",
+    ),
+    s.CreateIndex: ("CREATE INDEX", "Views are kept up to date without indexes; leave it out."),
+    s.CreateSink: ("CREATE SINK", "Read the changes with SUBSCRIBE, or COPY (SUBSCRIBE ...) TO."),
+    s.CreateSubscription: ("CREATE SUBSCRIPTION", "Use SUBSCRIBE, with AS OF to go on later."),
+    s.Alter: ("ALTER", "Create a new object and drop the old one."),
+    s.Translate: ("TRANSLATE", "Write the statement in PostgreSQL's spelling."),
+}
+
+
+def handler_of(statement: s.Statement) -> Handler:
+    """Raises: FeatureNotSupported (0A000)."""
+    found = STATEMENTS.get(type(statement))
+    if found is not None:
+        return found
+    name, hint = HINTS.get(type(statement), (type(statement).__name__, "Leave it out."))
+    raise FeatureNotSupported(f"{name} is not supported yet", hint=hint)
