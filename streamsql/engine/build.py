@@ -124,7 +124,7 @@ class CatalogBuilder:
         engine = self.engine
         plan = bind_view(relation, built.catalog)
         nodes = {**engine.nodes, **built.nodes}
-        options = compile_options(relation, built.catalog)
+        options = compile_options(relation)
         compiled = compile_view(plan, engine.circuit, nodes, options)
         view = ViewState(relation, compiled, compiled.output, engine.version)
         built.views[relation.oid] = view

@@ -395,7 +395,7 @@ class Variables:
 
 
 def split_search_path(text: str, user: str) -> tuple[str, ...]:
-    """The schemas of a search_path text, `"$user"` filled in.
+    """The schemas of a search_path text, `"$user"` filled in (but never a system schema).
 
     >>> split_search_path('"$user", public', "ann")
     ('ann', 'public')
@@ -408,7 +408,7 @@ def split_search_path(text: str, user: str) -> tuple[str, ...]:
         else:
             name = item.strip("'").lower()
         if name == "$user":
-            name = user
+            name = "" if user in ("streamsql", "information_schema", "pg_catalog") else user
         if name:
             names.append(name)
     return tuple(names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
-from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.relations import Relation
 from streamsql.operators.builder import Options
 from streamsql.plan.binder.context import NOW_TICK
@@ -30,16 +29,11 @@ def bind_view(relation: Relation, catalog: Catalog) -> LogicalPlan:
     return optimize(bound.plan)
 
 
-def compile_options(relation: Relation, catalog: Catalog) -> Options:
+def compile_options(relation: Relation) -> Options:
     """What the operators are told about the view."""
-    lateness = {}
-    for other in catalog.relations.values():
-        if "allowed_lateness" in other.options:
-            lateness[other.oid] = watermark_policy(other.options).lateness_us
     return Options(
         view_id=relation.oid,
         on_error=relation.options.get("on_error", "skip"),
         timezone=relation.context.timezone,
         on_close=relation.emit == "on_window_close",
-        lateness_us=lateness,
     )

@@ -17,7 +17,7 @@ from streamsql.engine.reads.fast import project
 from streamsql.engine.reads.plans import freeze_expression
 from streamsql.engine.reads.select import result_columns
 from streamsql.engine.relations import Relation
-from streamsql.functions.expressions import Expr, Literal, Subquery, walk
+from streamsql.functions.expressions import Expr, Literal, Subquery, column, walk
 from streamsql.plan.nodes import Project, Scan
 
 
@@ -57,15 +57,18 @@ def bind_returning(
     context = scope.context(parameter_types=parameter_types, text=text)
     bound = bind_query(returning_query(items, relation, alias), context)
     plan = bound.plan
-    simple = isinstance(plan, Project) and isinstance(plan.input, Scan)
-    if not simple or any(isinstance(e, Subquery) for x in plan.exprs for e in walk(x)):  # type: ignore[attr-defined]
+    exprs: tuple[Expr, ...] | None = None
+    if isinstance(plan, Scan):
+        exprs = tuple(column(i, c.type, c.name) for i, c in enumerate(plan.schema))
+    elif isinstance(plan, Project) and isinstance(plan.input, Scan):
+        exprs = plan.exprs
+    if exprs is None or any(isinstance(e, Subquery) for x in exprs for e in walk(x)):
         raise FeatureNotSupported(
             "RETURNING can only hold expressions over the changed row",
             hint="Read the rest with a SELECT afterwards.",
         )
-    assert isinstance(plan, Project)
     columns = result_columns(plan.schema, bound.origins, scope.catalog)
-    return BoundReturning(plan.exprs, columns, relation.columns, plan.schema)
+    return BoundReturning(exprs, columns, relation.columns, plan.schema)
 
 
 def returning_query(
