@@ -76,7 +76,7 @@ class Aggregate(Operator):
         if not self.keys and not self.started:
             out = self._open_global()
         if delta:
-            changes = self._changes(*self._fold(delta))
+            changes = self._changes(*self._fold(step, delta))
             if not self.on_close:
                 out = changes if not out else _pair(out, changes)
         self.started = True
@@ -90,7 +90,7 @@ class Aggregate(Operator):
         slots, _ = self.groups.upsert(make_batch([], self.key_schema.arrow, 1))
         return self._emit(slots[:0], slots, self.groups.gather(slots))
 
-    def _fold(self, delta: Delta) -> tuple[Int64Array, Cells]:
+    def _fold(self, step: Step, delta: Delta) -> tuple[Int64Array, Cells]:
         """Take the rows in; (groups touched, their cells before)."""
         keys = select(delta.batch, self.keys, self.key_schema)
         slots, new_rows = self.groups.upsert(keys)
@@ -268,7 +268,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         assert folding is not None
         hashed = identifying(node.keys, below)
         made = Aggregate(node.schema, node.keys, hashed, folding, close=close, on_close=on_close)
-        aggregate_facts(below, made, node, on_close)
+        aggregate_facts(below, made, node.keys, on_close)
         return made
 
     what = (node.keys, node.aggregates, node.schema, close, on_close)
@@ -286,10 +286,12 @@ def identifying(keys: Sequence[int], below: Operator) -> list[int]:
     return [i for i, k in enumerate(keys) if below.determined.get(k) not in keys]
 
 
-def aggregate_facts(below: Operator, made: Operator, node: plan.Aggregate, on_close: bool) -> None:
+def aggregate_facts(
+    below: Operator, made: Operator, keys: Sequence[int], on_close: bool
+) -> None:
     """What is known of the output columns of an aggregate."""
     places: dict[int, list[int]] = {}
-    for i, k in enumerate(node.keys):
+    for i, k in enumerate(keys):
         places.setdefault(k, []).append(i)
     move(below, made, places)
     made.append_only = on_close

@@ -21,6 +21,19 @@ def event_time_us(column: pa.Array) -> tuple[Int64Array, BoolArray | None]:
     return values, valid_mask(column)
 
 
+INFINITY = 2**63 - 1
+"""'infinity' as a timestamp; its negative is '-infinity'."""
+
+
+def finite_times(column: pa.Array) -> tuple[Int64Array, BoolArray | None]:
+    """`event_time_us` where infinite times count as missing: they belong to no window."""
+    values, valid = event_time_us(column)
+    if values.size and (int(values.max()) == INFINITY or int(values.min()) <= -INFINITY):
+        finite = (values != INFINITY) & (values > -INFINITY)
+        valid = finite if valid is None else valid & finite
+    return values, valid
+
+
 def event_time_column(
     us: Int64Array, type_: pa.DataType, valid: BoolArray | None = None
 ) -> pa.Array:

@@ -11,7 +11,8 @@ import numpy as np
 from streamsql.circuit.operator import Algebra, Operator, RowError, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
 from streamsql.core.schema import Schema
-from streamsql.functions.expressions import Call, ColumnRef, Expr, OuterRef, Subquery, walk
+from streamsql.core.types import Kind
+from streamsql.functions.expressions import Call, Cast, ColumnRef, Expr, OuterRef, Subquery, walk
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.plan.nodes import Filter, Project
@@ -93,7 +94,9 @@ class Map(Operator):
     def _run(self, evaluator: Evaluator, step: Step, delta: Delta) -> tuple[list[Any], Delta]:
         """(the columns, the entries they belong to: without those of bad rows)."""
         on_error = "null" if self.on_error == "null" else "skip"
-        found = evaluator.run_skipping(delta.batch, step.now_us, on_error=on_error)
+        found = evaluator.run_skipping(
+            delta.batch, step.now_us, on_error=on_error, timezone=self.timezone
+        )
         if found.errors:
             self._report(step, delta, found.errors)
         return found.columns, delta if found.kept is None else delta.take(found.kept)
@@ -236,9 +239,17 @@ def carry(below: Operator, above: Operator, exprs: list[Expr] | None) -> None:
         places = {i: [i] for i in range(len(below.schema))}
     else:
         for i, expr in enumerate(exprs):
+            if isinstance(expr, Cast) and _same_moment(expr):
+                expr = expr.arg
             if isinstance(expr, ColumnRef):
                 places.setdefault(expr.index, []).append(i)
     move(below, above, places)
+
+
+def _same_moment(cast: Cast) -> bool:
+    """Whether the cast keeps the instant: a watermark that speaks of the one speaks of the other."""
+    moments = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+    return cast.arg.type.kind in moments and cast.type.kind in moments[1:]
 
 
 def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None:

@@ -10,7 +10,7 @@ from streamsql.core.delta import Delta, Int64Array, make_batch
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
-from streamsql.operators.event_time import event_time_column, event_time_us
+from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import move
 from streamsql.operators.window_grid import Grid
@@ -21,7 +21,7 @@ class TimeWindow(Operator):
     """Each row once for every window that holds its event time (TUMBLE, HOP, CUMULATE).
 
     Algebra:  windows(Z)(r, w) = Z(r) if w holds r's time.  Linear.
-    Input:    delta [n rows]; rows without an event time give nothing and are counted.
+    Input:    delta [n rows]; rows without a (finite) event time give nothing and are counted.
     Output:   the row's columns, window_start, window_end, window_time; weights kept. A row whose window
               was closed when it arrived (window_end + allowed lateness <= the row's watermark) is
               dropped for that window and reported as late; so is a retraction.
@@ -45,7 +45,7 @@ class TimeWindow(Operator):
         delta = deltas[0]
         if not delta:
             return Delta.empty(self.schema)
-        times, valid = event_time_us(delta.batch.column(self.time_column))
+        times, valid = finite_times(delta.batch.column(self.time_column))
         if valid is not None:
             step.null_event_times += int(times.size - np.count_nonzero(valid))
             delta = delta.take(np.flatnonzero(valid))
