@@ -37,7 +37,6 @@ from streamsql.functions.expressions import (
     Literal,
 )
 from streamsql.functions.literals import to_arrow_scalar
-from streamsql.functions.resolve import can_fail
 
 
 class Run:
@@ -154,8 +153,7 @@ class KernelNode(Node):
     def compute_constant(self, run: Run, args: list[Value]) -> Value:
         """All arguments are constants: one row is computed for all."""
         call = KernelCall(1, self.type, self.arg_types, run.now_us, run.timezone)
-        columns = [pa.array([a.as_py()], a.type) if a.is_valid and not _needs_care(a.type)
-                   else pa.repeat(a, 1) for a in args]  # fmt: skip
+        columns = [pa.repeat(a, 1) for a in args]
         result = flat(self.kernel(call, *columns))
         for failure in call.failures:
             if failure.rows is True or np.any(_mask(failure.rows)):
@@ -175,23 +173,13 @@ class KernelNode(Node):
         for failure in call.failures:
             rows = failure.rows
             if rows is True:
-                rows = np.ones(run_rows(call), np.bool_)
+                rows = np.ones(call.num_rows, np.bool_)
             rows = _mask(rows)
             if valid is not None:
                 rows = rows & valid
             if rows.any():
                 kept.append(Failure(rows, failure.error, failure.message, failure.detail))
         return kept
-
-
-def run_rows(call: KernelCall) -> int:
-    """Rows of the batch the call works on."""
-    return call.num_rows
-
-
-def _needs_care(t: pa.DataType) -> bool:
-    """Types whose Python values do not survive as_py: out-of-range dates, intervals, nested."""
-    return not (pa.types.is_integer(t) or pa.types.is_string(t) or pa.types.is_floating(t))
 
 
 def _mask(rows: Any) -> BoolArray:
@@ -408,5 +396,3 @@ def fold(node: KernelNode) -> Node:
         return node
     return ConstantNode(node.type, value)
 
-
-__all__ = ["Compiler", "Node", "Run", "can_fail"]

@@ -10,6 +10,7 @@ from streamsql.core.types import SqlType
 from streamsql.functions import registry
 from streamsql.functions.cast_table import cast_sql_of
 from streamsql.functions.definitions import FunctionDef
+from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.expressions import (
     AggregateCall,
     Call,
@@ -71,7 +72,7 @@ class _Writer:
             return _guarded(call.function, args)
         types = tuple(a.type for a in call.args)
         definition = registry.definition_of(call.function, types)
-        return call_sql(definition, args, types, call.type)
+        return call_sql(definition, args, types, call.type, self.timezone)
 
     def cast(self, cast: Cast) -> str:
         """CAST, or TRY around it."""
@@ -97,7 +98,11 @@ def _guarded(function: str, args: Sequence[str]) -> str:
 
 
 def call_sql(
-    definition: FunctionDef, args: Sequence[str], types: tuple[SqlType, ...], result: SqlType
+    definition: FunctionDef,
+    args: Sequence[str],
+    types: tuple[SqlType, ...],
+    result: SqlType,
+    timezone: str = "UTC",
 ) -> str:
     """SQL of one overload over the SQL of its arguments."""
     template = definition.sql
@@ -105,8 +110,13 @@ def call_sql(
         sql = template.format(*args)
     elif template is not None:
         sql = template(args, types, result)
+    elif definition.kernel is not None:
+        return kernel_sql(
+            definition.name, definition.kernel, args, types, result,
+            timezone=timezone, strict=definition.strict,
+        )  # fmt: skip
     else:
-        raise InvariantViolation(f"function {definition.name} has no SQL")
+        raise InvariantViolation(f"function {definition.name} has neither SQL nor kernel")
     return sql if definition.exact else f"CAST({sql} AS {result.duckdb})"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamsql.core.errors import StreamSqlError
 from streamsql.core.types import BIGINT, INTEGER, Kind, SqlType, numeric
-from streamsql.functions.expressions import Expr, Literal
+from streamsql.functions.expressions import Call, Expr, Literal, transform
 from streamsql.functions.textio.calendar import US_PER_DAY
 from streamsql.functions.textio.scalar_input import fit_decimal, numeric_overflow, parse_value
 
@@ -263,6 +263,12 @@ def _timestamp_sql(us: int, duck: str) -> str:
     return f"{made}(CAST({us} AS BIGINT))"
 
 
-def is_constant(expr: Expr) -> bool:
-    """Whether the node is a Literal."""
-    return isinstance(expr, Literal)
+def freeze_now(expr: Expr, now_us: int) -> Expr:
+    """The expression with every now() replaced by the constant it means at `now_us`."""
+
+    def replace_now(node: Expr) -> Expr:
+        if isinstance(node, Call) and node.function == "now":
+            return timestamptz_literal(now_us)
+        return node
+
+    return transform(expr, replace_now)

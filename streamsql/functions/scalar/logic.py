@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
-from streamsql.core.types import BOOLEAN
-from streamsql.functions.definitions import FunctionDef, Poly
+from typing import Any
 
+from streamsql.core.types import BOOLEAN
+from streamsql.functions.definitions import FunctionDef, Kernel, Poly
+
+
+def _lazy(name: str) -> Kernel:
+    def call(*args: Any) -> Any:
+        from streamsql.functions.compute import logic
+
+        return getattr(logic, name)(*args)
+
+    return call
+
+
+def _test(name: str, sql: str, *, any_type: bool = False) -> FunctionDef:
+    """IS [NOT] NULL / TRUE / FALSE / UNKNOWN."""
+    return FunctionDef(
+        name=name, args=(Poly.ANY if any_type else BOOLEAN,), result=BOOLEAN, strict=False,
+        can_fail=False, exact=True, sql=sql, kernel=_lazy(name),
+    )  # fmt: skip
+
+
+def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = None) -> FunctionDef:
+    """COALESCE, GREATEST, LEAST: arguments of one common type."""
+    return FunctionDef(
+        name=name, args=(Poly.ANYCOMPATIBLE,), variadic=True, strict=False, can_fail=False,
+        result=Poly.ANYCOMPATIBLE, aliases=aliases, kernel=kernel,
+        sql=lambda a, *_: f"{name}({', '.join(a)})",
+    )  # fmt: skip
+
+
+# the evaluators know `and`, `or`, `coalesce` and `if` by name: they keep the rows that an earlier
+# argument decides away from the later ones
 FUNCTIONS: tuple[FunctionDef, ...] = (
-    # and, or, coalesce and the evaluators: see duckdb_sql.py and arrow_eval.py, which keep the rows
-    # that an earlier argument decides away from the later ones
     FunctionDef(name="and", args=(BOOLEAN,), variadic=True, result=BOOLEAN, strict=False,
                 can_fail=False, exact=True, sql=lambda a, *_: f"({' AND '.join(a)})"),
     FunctionDef(name="or", args=(BOOLEAN,), variadic=True, result=BOOLEAN, strict=False,
                 can_fail=False, exact=True, sql=lambda a, *_: f"({' OR '.join(a)})"),
     FunctionDef(name="not", args=(BOOLEAN,), result=BOOLEAN, can_fail=False, exact=True,
-                sql="(NOT {0})"),
-    FunctionDef(name="is_null", args=(Poly.ANY,), result=BOOLEAN, strict=False, can_fail=False,
-                exact=True, sql="({0} IS NULL)"),
-    FunctionDef(name="is_not_null", args=(Poly.ANY,), result=BOOLEAN, strict=False,
-                can_fail=False, exact=True, sql="({0} IS NOT NULL)"),
-    FunctionDef(name="is_true", args=(BOOLEAN,), result=BOOLEAN, strict=False, can_fail=False,
-                exact=True, sql="coalesce({0}, false)"),
-    FunctionDef(name="is_not_true", args=(BOOLEAN,), result=BOOLEAN, strict=False,
-                can_fail=False, exact=True, sql="coalesce(NOT {0}, true)"),
-    FunctionDef(name="is_false", args=(BOOLEAN,), result=BOOLEAN, strict=False, can_fail=False,
-                exact=True, sql="coalesce(NOT {0}, false)"),
-    FunctionDef(name="is_not_false", args=(BOOLEAN,), result=BOOLEAN, strict=False,
-                can_fail=False, exact=True, sql="coalesce({0}, true)"),
-    FunctionDef(name="is_unknown", args=(BOOLEAN,), result=BOOLEAN, strict=False, can_fail=False,
-                exact=True, sql="({0} IS NULL)"),
-    FunctionDef(name="is_not_unknown", args=(BOOLEAN,), result=BOOLEAN, strict=False,
-                can_fail=False, exact=True, sql="({0} IS NOT NULL)"),
-    FunctionDef(name="coalesce", args=(Poly.ANYCOMPATIBLE,), variadic=True, strict=False,
-                result=Poly.ANYCOMPATIBLE, can_fail=False, aliases=("ifnull", "nvl"),
-                sql=lambda a, *_: f"coalesce({', '.join(a)})"),
+                sql="(NOT {0})", kernel=_lazy("not_")),
+    _test("is_null", "({0} IS NULL)", any_type=True),
+    _test("is_not_null", "({0} IS NOT NULL)", any_type=True),
+    _test("is_true", "coalesce({0}, false)"),
+    _test("is_not_true", "coalesce(NOT {0}, true)"),
+    _test("is_false", "coalesce(NOT {0}, false)"),
+    _test("is_not_false", "coalesce({0}, true)"),
+    _test("is_unknown", "({0} IS NULL)"),
+    _test("is_not_unknown", "({0} IS NOT NULL)"),
+    _choice("coalesce", ("ifnull", "nvl")),
+    _choice("greatest", kernel=_lazy("greatest")),
+    _choice("least", kernel=_lazy("least")),
     FunctionDef(name="nullif", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
-                result=Poly.ANYCOMPATIBLE, can_fail=False, sql="nullif({0}, {1})"),
-    FunctionDef(name="greatest", args=(Poly.ANYCOMPATIBLE,), variadic=True, strict=False,
-                result=Poly.ANYCOMPATIBLE, can_fail=False,
-                sql=lambda a, *_: f"greatest({', '.join(a)})"),
-    FunctionDef(name="least", args=(Poly.ANYCOMPATIBLE,), variadic=True, strict=False,
-                result=Poly.ANYCOMPATIBLE, can_fail=False,
-                sql=lambda a, *_: f"least({', '.join(a)})"),
+                result=Poly.ANYCOMPATIBLE, can_fail=False, sql="nullif({0}, {1})",
+                kernel=_lazy("nullif")),
     FunctionDef(name="in", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), variadic=True,
-                result=BOOLEAN, strict=False, can_fail=False, exact=True,
+                result=BOOLEAN, strict=False, can_fail=False, exact=True, kernel=_lazy("in_"),
                 sql=lambda a, *_: f"({a[0]} IN ({', '.join(a[1:])}))"),
     FunctionDef(name="if", args=(BOOLEAN, Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
                 result=Poly.ANYCOMPATIBLE, can_fail=False, aliases=("iff",),

@@ -1,0 +1,143 @@
+"""Kernels of what looks at NULL: IS …, NULLIF, GREATEST, LEAST, IN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.types import BOOLEAN, Kind
+from streamsql.functions.compute import comparisons
+from streamsql.functions.compute.columns import Value, broadcast, flat, from_bools
+from streamsql.functions.definitions import KernelCall
+
+
+def not_(call: KernelCall, a: Value) -> Any:
+    """NOT."""
+    return pc.invert(a)
+
+
+def is_null(call: KernelCall, a: Value) -> Any:
+    """IS NULL; of a struct as PostgreSQL: every field is NULL."""
+    if call.arg_types[0].kind is Kind.STRUCT and isinstance(a, pa.Array):
+        whole = a.is_null()
+        for i in range(a.type.num_fields):
+            field = a.field(i).is_null()
+            fields = field if i == 0 else pc.and_(fields, field)  # noqa: F821
+        return pc.or_(whole, fields) if a.type.num_fields else whole
+    return pc.is_null(a)
+
+
+def is_not_null(call: KernelCall, a: Value) -> Any:
+    """IS NOT NULL; of a struct as PostgreSQL: no field is NULL."""
+    if call.arg_types[0].kind is Kind.STRUCT and isinstance(a, pa.Array):
+        result = a.is_valid()
+        for i in range(a.type.num_fields):
+            result = pc.and_(result, a.field(i).is_valid())
+        return result
+    return pc.is_valid(a)
+
+
+def is_true(call: KernelCall, a: Value) -> Any:
+    """IS TRUE."""
+    return pc.fill_null(a, False)
+
+
+def is_not_true(call: KernelCall, a: Value) -> Any:
+    """IS NOT TRUE."""
+    return pc.invert(pc.fill_null(a, False))
+
+
+def is_false(call: KernelCall, a: Value) -> Any:
+    """IS FALSE."""
+    return pc.invert(pc.fill_null(a, True))
+
+
+def is_not_false(call: KernelCall, a: Value) -> Any:
+    """IS NOT FALSE."""
+    return pc.fill_null(a, True)
+
+
+def is_unknown(call: KernelCall, a: Value) -> Any:
+    """IS UNKNOWN."""
+    return pc.is_null(a)
+
+
+def is_not_unknown(call: KernelCall, a: Value) -> Any:
+    """IS NOT UNKNOWN."""
+    return pc.is_valid(a)
+
+
+def _compare(name: str, call: KernelCall, a: Value, b: Value) -> Any:
+    inner = KernelCall(call.num_rows, BOOLEAN, (call.type, call.type))
+    return comparisons.compare(name, inner, a, b)
+
+
+def nullif(call: KernelCall, a: Value, b: Value) -> Any:
+    """NULL where a = b, else a."""
+    if isinstance(a, pa.Scalar) and not a.is_valid:
+        return a
+    if isinstance(b, pa.Scalar) and not b.is_valid:
+        return a
+    equal = pc.fill_null(_compare("eq", call, a, b), False)
+    return pc.if_else(equal, pa.scalar(None, call.type.arrow), a)
+
+
+def greatest(call: KernelCall, *args: Value) -> Any:
+    """The largest argument that is not NULL."""
+    return _extreme("gt", call, args)
+
+
+def least(call: KernelCall, *args: Value) -> Any:
+    """The smallest argument that is not NULL."""
+    return _extreme("lt", call, args)
+
+
+def _extreme(name: str, call: KernelCall, args: tuple[Value, ...]) -> Any:
+    result: Value | None = None
+    for a in args:
+        if isinstance(a, pa.Scalar) and not a.is_valid:
+            continue
+        if result is None:
+            result = a
+            continue
+        if isinstance(result, pa.Scalar) and isinstance(a, pa.Scalar):
+            result = pa.repeat(result, call.num_rows)
+        wins = pc.fill_null(_compare(name, call, a, result), False)
+        take_new = pc.or_(wins, pc.is_null(result))
+        keep_old = pc.and_(pc.is_null(a), pc.is_valid(result))
+        result = flat(pc.if_else(pc.and_not(take_new, keep_old), a, result))
+    return pa.scalar(None, call.type.arrow) if result is None else result
+
+
+_HASHABLE = frozenset({
+    Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.VARCHAR, Kind.UUID, Kind.DATE,
+    Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.BYTEA, Kind.NUMERIC,
+})  # fmt: skip
+
+
+def in_(call: KernelCall, a: Value, *items: Value) -> Any:
+    """a IN (items), with NULL's rules: unknown if nothing equals and a NULL is among them."""
+    t = call.arg_types[0]
+    column = broadcast(a, call.num_rows)
+    constants = [i for i in items if isinstance(i, pa.Scalar)]
+    known = [i for i in constants if i.is_valid]
+    has_null = len(known) < len(constants)
+    if len(constants) == len(items) and t.kind in _HASHABLE and len(known) > 2:
+        found: Any = pc.is_in(column, value_set=pa.concat_arrays([pa.repeat(i, 1) for i in known]))
+        if column.null_count:
+            found = pc.if_else(column.is_valid(), found, pa.scalar(None, pa.bool_()))
+        if has_null:
+            found = pc.or_kleene(found, pa.scalar(None, pa.bool_()))
+        return found
+    result: Any = from_bools(np.zeros(call.num_rows, np.bool_))
+    for item in items:
+        if isinstance(item, pa.Scalar) and not item.is_valid:
+            equal: Any = pa.scalar(None, pa.bool_())
+        else:
+            inner = KernelCall(call.num_rows, BOOLEAN, (t, t))
+            equal = comparisons.compare("eq", inner, column, item)
+        result = pc.or_kleene(result, equal)
+    return result
