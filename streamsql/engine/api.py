@@ -63,6 +63,20 @@ class Result:
         table = pa.Table.from_batches([b.cast(schema) for b in self.batches], schema=schema)
         return table.rename_columns([c.name for c in self.columns])
 
+    def texts(self, timezone: str = "UTC") -> Iterator[list[pa.Array]]:
+        """Each batch as string arrays, one a column: PostgreSQL's output text, NULL kept.
+
+        Consumes `batches`. timezone: the session's, for TIMESTAMPTZ.
+        """
+        from streamsql.functions.textio.output import to_text
+
+        columns = self.columns or ()
+        for batch in self.batches:
+            yield [
+                to_text(array, column.type, timezone)
+                for array, column in zip(batch.columns, columns, strict=True)
+            ]
+
     # embedded conveniences -----------------------------------------------------------------------
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
