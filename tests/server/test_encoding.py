@@ -9,14 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from streamsql_server.encoding.copy_rows import CopyEncoder
 from streamsql_server.encoding.registry import WIRE_TYPES, wire_type, wire_type_of
 from streamsql_server.encoding.rows import BINARY, FEW_ROWS, TEXT, RowEncoder
 from streamsql_server.encoding.wire_type import WireContext
 
 from streamsql.core import types as t
 from streamsql.core.errors import ArraySubscriptError, FeatureNotSupported
-from streamsql.engine.api import ResultColumn
-from tests.server.golden.wire_cases import CASES, array
+from streamsql.engine.api import CopyOut, ResultColumn
+from tests.server.golden.wire_cases import CASES, COPY_OPTIONS, COPY_ROWS, COPY_TYPES, array
 
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parent / "golden" / "wire_values.json").read_text()
@@ -104,18 +105,17 @@ def test_oid_and_typmod_are_those_of_postgres(name: str) -> None:
         assert type_.typmod == GOLDEN[name]["typmod"]
 
 
-PARSED = [case for case in CASES if wire_type_of(case[1]).parse_binary is not None]
+# arrays of other elements are covered by the elements' own types
+PARSED = [
+    case
+    for case in CASES
+    if case[1].kind is not t.Kind.ARRAY or case[0] in ("int4_array", "text_array", "bool_array")
+]
 
 
 @pytest.mark.parametrize("case", PARSED, ids=lambda case: case[0])
 def test_binary_parameter_reads_back(case: Any) -> None:
     name, type_, _, values = case
-    if type_.kind is t.Kind.ARRAY and type_.element.kind not in (
-        t.Kind.INTEGER,
-        t.Kind.TEXT,
-        t.Kind.BOOLEAN,
-    ):
-        pytest.skip("elements are covered by their own type")
     parse = wire_type_of(type_).parse_binary
     texts = [value["text"] for value in GOLDEN[name]["values"]]
     got = [parse(raw) for raw in expected(name, BINARY)]
@@ -224,3 +224,76 @@ def test_large_batch_is_cut_into_chunks() -> None:
     assert len(chunks) > 5
     assert max(len(chunk) for chunk in chunks) < 2 << 20
     assert sum(len(split_rows(bytes(chunk))) for chunk in chunks) == 5000
+
+
+def copied(name: str, repeat: int = 1) -> list[bytes]:
+    """The bodies of all CopyData messages."""
+    copy = CopyOut(**COPY_OPTIONS[name][1])
+    names = ["a", "b,;x", "c", "d", "e"]
+    columns = [ResultColumn(n, type_) for n, type_ in zip(names, COPY_TYPES, strict=True)]
+    encoder = CopyEncoder(copy, columns, PARIS)
+    arrays = [
+        array(type_, [row[i] for row in COPY_ROWS] * repeat) for i, type_ in enumerate(COPY_TYPES)
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
+    data = encoder.header() + b"".join(bytes(c) for c in encoder.encode(batch)) + encoder.finish()
+    bodies, at = [], 0
+    while at < len(data):
+        assert data[at : at + 1] == b"d"
+        (size,) = struct.unpack_from("!i", data, at + 1)
+        bodies.append(data[at + 5 : at + 1 + size])
+        at += 1 + size
+    return bodies
+
+
+@pytest.mark.parametrize("name", COPY_OPTIONS)
+def test_copy_sends_the_bytes_of_postgres(name: str) -> None:
+    want = [bytes.fromhex(piece) for piece in GOLDEN["copy"][name]]
+    got = copied(name)
+    assert b"".join(got) == b"".join(want)
+    head = 1 if COPY_OPTIONS[name][1].get("header") else 0
+    repeated = copied(name, FEW_ROWS)
+    assert len(repeated) == head + len(COPY_ROWS) * FEW_ROWS + (name == "binary")
+
+
+@pytest.mark.parametrize("format_", ["text", "csv", "binary"])
+def test_copy_of_no_rows(format_: str) -> None:
+    encoder = CopyEncoder(CopyOut(format_), [ResultColumn("a", t.TEXT)], PARIS)
+    empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())], ["c0"])
+    data = encoder.header() + b"".join(encoder.encode(empty)) + encoder.finish()
+    head = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
+    assert data == (b"d" + struct.pack("!i", 4 + len(head)) + head if format_ == "binary" else b"")
+
+
+def test_lone_backslash_dot_is_quoted_in_csv() -> None:
+    encoder = CopyEncoder(
+        CopyOut("csv", delimiter=",", null=""), [ResultColumn("a", t.TEXT)], PARIS
+    )
+    batch = pa.RecordBatch.from_arrays([pa.array(["\\.", "", "x"])], ["c0"])
+    data = b"".join(bytes(c) for c in encoder.encode(batch))
+    assert [part for part in data.split(b"\n") if part] == [
+        b'd\0\0\0\x09"\\."', b'd\0\0\0\x07""', b"d\0\0\0\x06x",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("zone", "utc", "shown"),
+    [
+        ("UTC", "2024-07-01 12:00:00", "2024-07-01 12:00:00+00"),
+        ("Asia/Kolkata", "2024-07-01 12:00:00", "2024-07-01 17:30:00+05:30"),
+        ("America/St_Johns", "2024-07-01 12:00:00.5", "2024-07-01 09:30:00.5-02:30"),
+        ("America/New_York", "2024-03-10 06:59:59", "2024-03-10 01:59:59-05"),
+        ("America/New_York", "2024-03-10 07:00:00", "2024-03-10 03:00:00-04"),
+        ("America/New_York", "2050-07-01 00:00:00", "2050-06-30 20:00:00-04"),
+        ("Australia/Lord_Howe", "2024-12-31 14:00:00", "2025-01-01 01:00:00+11"),
+        ("America/New_York", "1870-01-01 12:00:00", "1870-01-01 07:03:58-04:56:02"),
+        ("+02", "2024-07-01 12:00:00", "2024-07-01 14:00:00+02"),
+        ("-05:30", "2024-07-01 12:00:00", "2024-07-01 06:30:00-05:30"),
+        ("europe/paris", "2024-07-01 12:00:00", "2024-07-01 14:00:00+02"),
+    ],
+)
+def test_timestamptz_follows_the_session_zone(zone: str, utc: str, shown: str) -> None:
+    column = pa.array([utc]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    encoder = RowEncoder([ResultColumn("t", t.TIMESTAMPTZ)], [TEXT], WireContext(zone))
+    batch = pa.RecordBatch.from_arrays([column], ["c0"])
+    assert split_rows(b"".join(encoder.encode(batch))) == [[shown.encode()]]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import psycopg
-from wire_cases import CASES
+from wire_cases import CASES, COPY_OPTIONS, copy_query
 
 
 def main() -> None:
@@ -29,6 +29,12 @@ def main() -> None:
                     forms[key] = value.hex() if code else value.decode()
                 recorded.append(forms)
             out[name] = {"oid": result.ftype(0), "typmod": result.fmod(0), "values": recorded}
+        copies = {}
+        for name, (options, _) in COPY_OPTIONS.items():
+            clause = f" ({options})" if options else ""
+            with connection.cursor().copy(f"COPY ({copy_query()}) TO STDOUT{clause}") as copy:
+                copies[name] = [bytes(piece).hex() for piece in copy]
+    out["copy"] = copies
     path = Path(__file__).with_name("wire_values.json")
     path.write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
 

@@ -135,3 +135,34 @@ def array(type_: t.SqlType, values: list[Any]) -> pa.Array:
     if raw is not None:
         return pa.array(values, raw).view(arrow)
     return pa.array(values, arrow)
+
+
+# --- COPY -----------------------------------------------------------------------------------------
+COPY_TYPES = [t.INTEGER, t.TEXT, t.DOUBLE, t.BYTEA, t.array_of(t.TEXT)]
+COPY_ROWS: list[tuple[Any, ...]] = [
+    (i, text, i * 0.5, text.encode(), [text, None]) for i, text in enumerate(TEXTS)
+] + [(None,) * 5]
+COPY_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "text": ("", {"format": "text"}),
+    "text_odd": (
+        "DELIMITER '|', NULL '', HEADER",
+        {"format": "text", "delimiter": "|", "null": "", "header": True},
+    ),
+    "csv": ("FORMAT csv", {"format": "csv", "delimiter": ",", "null": ""}),
+    "csv_odd": (
+        "FORMAT csv, HEADER, DELIMITER ';', NULL 'a', QUOTE ''''",
+        {"format": "csv", "delimiter": ";", "null": "a", "quote": "'", "header": True},
+    ),
+    "binary": ("FORMAT binary", {"format": "binary"}),
+}
+
+
+def copy_query() -> str:
+    """The rows of COPY_ROWS as a SELECT."""
+    rows = []
+    for i, text in enumerate(TEXTS):
+        shown = quoted(text)
+        raw = text.encode().hex()
+        rows.append(f"({i}, {shown}, {i * 0.5}::float8, '\\x{raw}'::bytea, ARRAY[{shown}, NULL])")
+    rows.append("(NULL, NULL, NULL, NULL, NULL)")
+    return f'SELECT a, b AS "b,;x", c, d, e FROM (VALUES {", ".join(rows)}) v(a, b, c, d, e)'
