@@ -89,11 +89,12 @@ def bind_scalar(
     schema: Schema,
     context: BindContext,
     relation_name: str | None = None,
+    target: SqlType | None = None,
 ) -> Expr:
-    """An expression over one row of `schema`."""
+    """An expression over one row of `schema`; target: the type it is assigned to."""
     from streamsql.plan.binder import bind_expression
 
-    return bind_expression(tree, schema, context, relation_name)
+    return bind_expression(tree, schema, context, relation_name, target=target)
 
 
 def target_name(table: exp.Table) -> str:

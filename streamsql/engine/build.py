@@ -19,6 +19,7 @@ from streamsql.engine.ddl import CreateRelation, DropRelation
 from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
+from streamsql.engine.storage.changelog import ChangeLog
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import ViewState
 from streamsql.engine.tables import new_table_state
@@ -175,6 +176,27 @@ class CatalogBuilder:
         found = self.engine.circuit.accumulated(node, known)
         return found
 
+    # --- views without a name -------------------------------------------------------------------
+    def add_ephemeral(self, relation: Relation) -> None:
+        """Build a view for one subscription: it is in no catalog and no log."""
+        engine = self.engine
+        built = Built(engine.catalog)
+        view = self.build_view(relation, built)
+        view.fill(built.fills[relation.oid])
+        with engine.lock:
+            view.log = ChangeLog(engine.version)
+            engine.views[relation.oid] = view
+            engine.nodes[relation.oid] = view.node
+            engine.views_of_node.setdefault(view.node, []).append(view)
+        engine.ingest.start_read_sources()
+
+    def drop_ephemeral(self, oid: int) -> None:
+        """Let a subscription's view go."""
+        with self.engine.lock:
+            view = self.engine.views.pop(oid, None)
+            if view is not None:
+                self._release_view(oid, view)
+
     # --- finishing ------------------------------------------------------------------------------
     def install(self, built: Built, tick: Tick) -> None:
         """After the log is written: everything becomes visible in one step."""
@@ -217,6 +239,9 @@ class CatalogBuilder:
         engine = self.engine
         error = UndefinedTable(f'relation "{relation.name}" was dropped')
         engine.hub.drop_relation(relation.oid, error)
+        for other in list(engine.views.values()):
+            if relation.oid in other.relation.depends_on:
+                engine.hub.drop_relation(other.relation.oid, error)
         engine.ingest.remove(relation.oid)
         view = engine.views.pop(relation.oid, None)
         if view is not None:

@@ -20,7 +20,7 @@ from streamsql.dialect.statements import Statement
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
-from streamsql.engine.ddl import DdlOp
+from streamsql.engine.ddl import DdlOp, DropRelation, DropSchemaOp
 from streamsql.engine.parameters import guess_type, literals, positional, type_of_oid
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.reads.view import ReadView
@@ -162,6 +162,7 @@ class Session:
         with self._lock:
             self.close_cursors(held=True)
             self.end_transaction()
+            self.drop_temporary()
             self.database.session_closed(self)
 
     # --- for the server: several statements in one text ------------------------------------------
@@ -255,6 +256,20 @@ class Session:
         for op in ops:
             transaction.change_catalog(op)
 
+    def restore_at_end(self, name: str, value: str | None) -> None:
+        """SET LOCAL: the variable goes back to `value` when the transaction ends."""
+        if self.transaction is not None:
+            self.transaction.local.setdefault(name, value)
+
+    def drop_temporary(self) -> None:
+        """Drop this session's temporary tables and their schema."""
+        schema = self.temp_schema
+        if schema not in self.engine.catalog.schemas or self.engine.closed:
+            return
+        inside = [r for r in self.engine.catalog.relations.values() if r.schema == schema]
+        ops: list[DdlOp] = [DropRelation(r.oid, r.name) for r in inside]
+        self.engine.commit(CommitRequest((), (*ops, DropSchemaOp(schema))))
+
     def check_writable(self) -> None:
         """Raises: ReadOnlyTransaction (25006)."""
         transaction = self.transaction
@@ -298,6 +313,11 @@ class Session:
         self.close_cursors(held=False)
         transaction.close()
         self.transaction = None
+        self._restore_local(transaction)
+
+    def _restore_local(self, transaction: Transaction) -> None:
+        for name, value in transaction.local.items():
+            self.variables.set(name, value)
 
     def end_transaction(self) -> None:
         """ROLLBACK: forget the writes, restore the variables."""

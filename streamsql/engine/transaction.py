@@ -32,7 +32,8 @@ class Mark:
 class Transaction:
     """implicit: of several statements sent in one text, without BEGIN. version: pinned at the first
     statement that reads or writes. new_tables: tables made here, empty but for `writes`. inline:
-    materialized views made here: until COMMIT they are read as plain views."""
+    materialized views made here: until COMMIT they are read as plain views. local: values that
+    variables changed by SET LOCAL go back to."""
 
     engine: Engine
     variables: dict[str, str]
@@ -45,6 +46,7 @@ class Transaction:
     new_tables: dict[int, TableState] = field(default_factory=dict)
     fork: Catalog | None = None
     marks: list[Mark] = field(default_factory=list)
+    local: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def catalog(self) -> Catalog:

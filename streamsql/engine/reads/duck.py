@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ class CancelToken:
         self._lock = threading.Lock()
         self._connection: Any = None
         self._reason: str | None = None
+        self._wakers: list[Callable[[], None]] = []
         self.event = threading.Event()
 
     def start(self) -> None:
@@ -39,6 +40,19 @@ class CancelToken:
             self.event.set()
             if self._connection is not None:
                 self._connection.interrupt()
+            for wake in self._wakers:
+                wake()
+
+    def add_waker(self, wake: Callable[[], None]) -> None:
+        """Called when the statement is cancelled, so that a waiting thread looks up."""
+        with self._lock:
+            self._wakers.append(wake)
+
+    def remove_waker(self, wake: Callable[[], None]) -> None:
+        """Undo `add_waker`."""
+        with self._lock:
+            if wake in self._wakers:
+                self._wakers.remove(wake)
 
     def check(self) -> None:
         """Raises: QueryCanceled (57014) if the statement was cancelled."""

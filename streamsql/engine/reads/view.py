@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import PendingWrites
+from streamsql.engine.storage.changelog import ChangeLog
 
 
 class Stored(Protocol):
     """Rows of a relation at any retained version (`TableState`, `ViewState`)."""
 
     schema: Schema
+    log: ChangeLog
 
     def read(self, version: int) -> Callable[[], pa.Table]:
         """Called under the state lock; the result, called outside of it, gives the rows."""
