@@ -42,7 +42,7 @@ class Server:
 
     host, port: where to listen; port 0 takes a free one (see `port` after `start`). Only loopback
     addresses are possible, as clients are let in without a password. tls_context: answers an
-    SSLRequest with yes.
+    SSLRequest with yes. listener: what `bind` gave for host and port, if it was called before.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Server:
         *,
         max_connections: int = 200,
         tls_context: ssl.SSLContext | None = None,
+        listener: socket.socket | None = None,
     ) -> None:
         self.database = database
         self.host = host
@@ -60,6 +61,7 @@ class Server:
         self.tls_context = tls_context
         self.workers = WorkerPool("streamsql-session")
         self._max_connections = max_connections
+        self._listener = listener
         self._connections: dict[int, ClientConnection] = {}
         self._lock = threading.Lock()
         self._next_pid = os.getpid() % 100_000 * 10_000 + 1
@@ -69,8 +71,13 @@ class Server:
     # --- life -------------------------------------------------------------------------------------
     def start(self) -> Server:
         """Listens and returns. Raises: CannotListen (58000)."""
-        check_loopback(self.host)
-        listener = self._listen()
+        listener = self._listener or bind(self.host, self.port)
+        self._listener = None
+        try:
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise _cannot_listen(self.host, self.port, error) from None
         self.port = listener.getsockname()[1]
         ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -80,25 +87,6 @@ class Server:
         self._thread.start()
         ready.wait()
         return self
-
-    def _listen(self) -> socket.socket:
-        try:
-            family = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0][0]
-            listener = socket.socket(family, socket.SOCK_STREAM)
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((self.host, self.port))
-                listener.listen(BACKLOG)
-            except OSError:
-                listener.close()
-                raise
-        except OSError as error:
-            raise CannotListen(
-                f"could not listen on {self.host}:{self.port}: {error.strerror or error}",
-                hint="Is another server running there? Choose another port with --port.",
-            ) from None
-        return listener
 
     def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
         assert self._loop is not None
@@ -187,6 +175,32 @@ class Server:
             connection.secret.to_bytes(4, "big"), secret.to_bytes(4, "big")
         ):
             connection.cancel()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Takes the address without listening yet. Raises: CannotListen (58000) when it is in use, is
+    not ours, or can be reached from outside."""
+    check_loopback(host)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise _cannot_listen(host, port, error) from None
+    return listener
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> CannotListen:
+    return CannotListen(
+        f"could not listen on {host}:{port}: {error.strerror or error}",
+        hint="Is another server running there? Choose another port with --port.",
+    )
 
 
 def check_loopback(host: str) -> None:

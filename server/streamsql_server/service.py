@@ -19,7 +19,7 @@ import streamsql
 from streamsql.core.errors import StreamSqlError
 from streamsql_server import __version__
 from streamsql_server.network.tls import server_context
-from streamsql_server.server import CannotListen, Server, check_loopback
+from streamsql_server.server import CannotListen, Server, bind
 
 log = structlog.get_logger("streamsql.server")
 
@@ -40,14 +40,21 @@ def serve(
     files. Returns the exit code."""
     stop = threading.Event()
     try:
-        check_loopback(host)
+        listener = bind(host, port)
         context = server_context(*tls) if tls else None
         with _progress("compiling kernels and opening the database"):
             database = streamsql.connect(path)
             _warm_up()
     except (StreamSqlError, OSError, ssl.SSLError) as error:
         return _refused(error)
-    server = Server(database, host, port, max_connections=max_connections, tls_context=context)
+    server = Server(
+        database,
+        host,
+        port,
+        max_connections=max_connections,
+        tls_context=context,
+        listener=listener,
+    )
     try:
         server.start()
     except CannotListen as error:

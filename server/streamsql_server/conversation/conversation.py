@@ -179,10 +179,7 @@ class Conversation:
         stream.send_notices(self.output)
         return stream.tag(rows)
 
-    def _run(
-        self, statement: Any, parameters: tuple[Any, ...], sql: str, alone: bool,
-        portal: Portal | None = None,
-    ) -> Outcome:  # fmt: skip
+    def _run(self, statement: Any, parameters: tuple[Any, ...], sql: str, alone: bool) -> Outcome:
         """Runs one statement, within the implicit transaction if it shares its fate."""
         notice = self._block.before(sql, alone=alone)
         if notice is not None:
@@ -190,7 +187,6 @@ class Conversation:
         instead = self._own_statement(sql)
         if instead is not None:
             return instead
-        self._prepareds.spool_open_portals(but=portal)
         return self.session.run(statement, parameters)
 
     def _own_statement(self, sql: str) -> Result | None:
@@ -246,9 +242,7 @@ class Conversation:
                 self._run_again(portal)
                 return
             portal.done = True
-            outcome = self._run(
-                statement.prepared, portal.parameters, statement.sql, self._alone(), portal
-            )
+            outcome = self._run(statement.prepared, portal.parameters, statement.sql, self._alone())
             if not isinstance(outcome, Result | tuple):
                 self._start_copy(outcome, extended=True)
             elif isinstance(outcome, tuple):

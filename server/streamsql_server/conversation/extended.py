@@ -150,12 +150,6 @@ class Prepareds:
             if portal is not keep:
                 self.close_portal(portal.name)
 
-    def spool_open_portals(self, but: Portal | None = None) -> None:
-        """Reads suspended portals to their end before something else runs on the session."""
-        for portal in self._portals.values():
-            if portal is not but and portal.rows is not None:
-                portal.rows.spool()
-
 
 def is_empty(statement: Any) -> bool:
     """Nothing but blanks and comments between two semicolons."""

@@ -95,11 +95,6 @@ class RowStream:
         """What came up while rows were read."""
         send_notices(self._result, output)
 
-    def spool(self) -> None:
-        """Reads the rest into memory, so that the session can run something else."""
-        if not self._result.streaming:
-            self._batches = iter(list(self._batches))
-
     def close(self) -> None:
         """Lets go of what the engine holds for this result."""
         close_batches(self._batches)
