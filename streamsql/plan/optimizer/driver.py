@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from streamsql.functions.expressions import Expr, Subquery, transform
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.optimizer.empty import drop_dead_branches
+from streamsql.plan.optimizer.join_order import order_joins
+from streamsql.plan.optimizer.membership import unnest_membership
+from streamsql.plan.optimizer.projects import merge_projects
+from streamsql.plan.optimizer.prune import prune_columns
+from streamsql.plan.optimizer.pushdown import push_down_predicates
+from streamsql.plan.optimizer.scalar_subqueries import unnest_scalar_subqueries
+from streamsql.plan.optimizer.simplify import simplify_expressions
+from streamsql.plan.visit import map_node, node_expressions, transform_plan
 
 Rule = Callable[[LogicalPlan], LogicalPlan]
-RULES: tuple[tuple[str, Rule], ...] = ()
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("simplify expressions", simplify_expressions),
+    ("EXISTS and IN to semi joins", unnest_membership),
+    ("scalar subqueries to joins", unnest_scalar_subqueries),
+    ("push predicates down", push_down_predicates),
+    ("order joins", order_joins),
+    ("drop dead branches", drop_dead_branches),
+    ("prune columns", prune_columns),
+    ("merge projections", merge_projects),
+)
 """(name, rule): each takes a whole plan and gives an equivalent one with the same schema."""
 
 
 def optimize(plan: LogicalPlan) -> LogicalPlan:
     """The plan rewritten by all RULES; its result is the same bag of rows, in the same columns."""
     for _, rule in RULES:
-        plan = rule(plan)
+        plan = everywhere(plan, rule)
     return plan
+
+
+def everywhere(plan: LogicalPlan, rule: Rule) -> LogicalPlan:
+    """Apply a rule to the plan, and before that to the plans of subquery expressions in it."""
+    return rule(transform_plan(plan, lambda node: _inside(node, rule)))
+
+
+def _inside(node: LogicalPlan, rule: Rule) -> LogicalPlan:
+    def one(expr: Expr) -> Expr:
+        if isinstance(expr, Subquery):
+            return replace(expr, plan=everywhere(expr.plan, rule))
+        return expr
+
+    own = node_expressions(node)
+    changed = {id(e): transform(e, one) for e in own}
+    if all(changed[id(e)] is e for e in own):
+        return node
+    return map_node(node, lambda e: changed[id(e)])

@@ -1,0 +1,81 @@
+"""What the rules ask of predicates: may it move, which side of a join, does it reject NULLs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamsql.functions.definitions import Volatility
+from streamsql.functions.expressions import (
+    TRUE,
+    Call,
+    Cast,
+    ColumnRef,
+    Expr,
+    conjunction,
+    conjuncts,
+)
+from streamsql.functions.resolve import call_definition, can_fail, volatility
+from streamsql.plan.nodes import Filter, LogicalPlan
+
+
+def can_move(expr: Expr) -> bool:
+    """May the expression be evaluated for other rows than it was written for?
+
+    Not if it can raise for a row, holds a subquery, or is volatile.
+    """
+    return not can_fail(expr) and volatility(expr) is not Volatility.VOLATILE
+
+
+def is_volatile(expr: Expr) -> bool:
+    """random() and the like."""
+    return volatility(expr) is Volatility.VOLATILE
+
+
+def filtered(plan: LogicalPlan, predicates: Sequence[Expr]) -> LogicalPlan:
+    """Filter over the plan, if there is anything to filter by."""
+    if not predicates:
+        return plan
+    return Filter(schema=plan.schema, input=plan, predicate=conjunction(list(predicates)))
+
+
+def condition_of(predicates: Sequence[Expr]) -> Expr | None:
+    """A join condition from its parts; None for none."""
+    kept = [p for p in predicates if p != TRUE]
+    return conjunction(kept) if kept else None
+
+
+def parts_of(condition: Expr | None) -> list[Expr]:
+    """The AND-ed parts of a join condition."""
+    return [] if condition is None else conjuncts(condition)
+
+
+_NULL_REJECTING = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "like", "ilike"})
+
+
+def rejects_null(predicate: Expr, columns: set[int]) -> bool:
+    """Is the predicate never TRUE when all of `columns` are NULL (as an outer join makes them)?"""
+    if not isinstance(predicate, Call):
+        return isinstance(predicate, ColumnRef) and predicate.index in columns
+    name, args = predicate.function, predicate.args
+    if name == "and":
+        return any(rejects_null(a, columns) for a in args)
+    if name == "or":
+        return all(rejects_null(a, columns) for a in args)
+    if name in _NULL_REJECTING:
+        return any(_null_with(a, columns) for a in args)
+    if name in ("is_not_null", "is_true", "in"):
+        return _null_with(args[0], columns)
+    return False
+
+
+def _null_with(expr: Expr, columns: set[int]) -> bool:
+    """Is the value NULL whenever `columns` are?"""
+    if isinstance(expr, ColumnRef):
+        return expr.index in columns
+    if isinstance(expr, Cast):
+        return _null_with(expr.arg, columns)
+    if isinstance(expr, Call) and expr.function not in ("and", "or"):
+        definition = call_definition(expr)
+        if definition is not None and definition.strict:
+            return any(_null_with(a, columns) for a in expr.args)
+    return False

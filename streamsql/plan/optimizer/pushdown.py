@@ -1,0 +1,268 @@
+"""Predicates move down to where their columns come from.
+
+Only predicates that can neither fail nor differ from call to call move; the others stay above,
+behind those that were written before them. Outer joins become inner where a predicate rejects their
+NULLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from streamsql.functions.expressions import TRUE, ColumnRef, Expr, conjuncts
+from streamsql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    DistinctOn,
+    Filter,
+    Join,
+    LogicalPlan,
+    Project,
+    RecursiveCte,
+    SetOperation,
+    Sort,
+    TableFunction,
+    TimeWindow,
+    Window,
+)
+from streamsql.plan.optimizer.predicates import (
+    can_move,
+    condition_of,
+    filtered,
+    is_volatile,
+    parts_of,
+    rejects_null,
+)
+from streamsql.plan.visit import remap_columns, replace_columns, row_columns, shift_columns
+
+Predicates = list[Expr]
+
+
+def push_down_predicates(plan: LogicalPlan) -> LogicalPlan:
+    """Every Filter as far down as it may go."""
+    return _push(plan, [])
+
+
+def _push(plan: LogicalPlan, predicates: Predicates) -> LogicalPlan:
+    """The plan filtered by `predicates` (over its output), in order."""
+    if isinstance(plan, Filter):
+        return _push(plan.input, [*conjuncts(plan.predicate), *predicates])
+    movable = [p for p in predicates if can_move(p)]
+    staying = [p for p in predicates if not can_move(p)]
+    handler = _HANDLERS.get(type(plan))
+    if handler is None:
+        inputs = tuple(_push(i, []) for i in plan.inputs())
+        return filtered(plan.with_inputs(inputs) if inputs else plan, predicates)
+    below, left_over = handler(plan, movable)
+    above = [p for p in predicates if p in staying or p in left_over]
+    return filtered(below, above)
+
+
+Pushed = tuple[LogicalPlan, Predicates]
+"""The plan with what it took, and what it did not take."""
+
+
+# --- one input ----------------------------------------------------------------------------------
+def _project(plan: Project, predicates: Predicates) -> Pushed:
+    down: Predicates = []
+    left: Predicates = []
+    for p in predicates:
+        used = row_columns(p)
+        if any(is_volatile(plan.exprs[i]) for i in used):
+            left.append(p)
+            continue
+        moved = replace_columns(p, lambda r: plan.exprs[r.index])
+        (down if can_move(moved) else left).append(moved if can_move(moved) else p)
+    return replace(plan, input=_push(plan.input, down)), left
+
+
+def _by_columns(
+    plan: LogicalPlan, predicates: Predicates, allowed: Callable[[int], bool]
+) -> tuple[Predicates, Predicates]:
+    """(those that read only allowed columns, the others); constant ones stay."""
+    down: Predicates = []
+    left: Predicates = []
+    for p in predicates:
+        used = row_columns(p)
+        (down if used and all(allowed(i) for i in used) else left).append(p)
+    return down, left
+
+
+def _aggregate(plan: Aggregate, predicates: Predicates) -> Pushed:
+    n = len(plan.keys) if plan.grouping_sets is None else 0
+    down, left = _by_columns(plan, predicates, lambda i: i < n)
+    moved = [remap_columns(p, plan.keys) for p in down]
+    return replace(plan, input=_push(plan.input, moved)), left
+
+
+def _window(plan: Window, predicates: Predicates) -> Pushed:
+    """Below OVER only what keeps or drops whole partitions."""
+    common: set[int] | None = None
+    for call in plan.calls:
+        keys = {e.index for e in call.partition_by if isinstance(e, ColumnRef)}
+        common = keys if common is None else common & keys
+    down, left = _by_columns(plan, predicates, lambda i: i in (common or set()))
+    return replace(plan, input=_push(plan.input, down)), left
+
+
+def _time_window(plan: TimeWindow, predicates: Predicates) -> Pushed:
+    width = len(plan.input.schema)
+    if plan.kind == "session":
+        down, left = _by_columns(plan, predicates, lambda i: i in plan.partition_by)
+    else:
+        down, left = _by_columns(plan, predicates, lambda i: i < width)
+    return replace(plan, input=_push(plan.input, down)), left
+
+
+def _passing(plan: Distinct | Sort, predicates: Predicates) -> Pushed:
+    return replace(plan, input=_push(plan.input, predicates)), []
+
+
+def _distinct_on(plan: DistinctOn, predicates: Predicates) -> Pushed:
+    down, left = _by_columns(plan, predicates, lambda i: i in plan.keys)
+    return replace(plan, input=_push(plan.input, down)), left
+
+
+def _table_function(plan: TableFunction, predicates: Predicates) -> Pushed:
+    width = len(plan.input.schema)
+    down, left = _by_columns(plan, predicates, lambda i: i < width)
+    return replace(plan, input=_push(plan.input, down)), left
+
+
+# --- two inputs ---------------------------------------------------------------------------------
+def _set_operation(plan: SetOperation, predicates: Predicates) -> Pushed:
+    left, right = _push(plan.left, predicates), _push(plan.right, predicates)
+    return replace(plan, left=left, right=right), []
+
+
+def _recursive(plan: RecursiveCte, predicates: Predicates) -> Pushed:
+    return replace(plan, base=_push(plan.base, []), step=_push(plan.step, [])), predicates
+
+
+def _join(plan: Join, predicates: Predicates) -> Pushed:
+    if plan.kind in ("semi", "anti", "asof", "asof_left"):
+        return _one_sided_join(plan, predicates)
+    plan = _without_needless_outer(plan, predicates)
+    width = len(plan.left.schema)
+    conditions = parts_of(plan.condition)
+    if plan.kind in ("inner", "cross"):
+        return _inner(plan, [*conditions, *predicates], width)
+    keeps_left = plan.kind == "left"
+    keeps_right = plan.kind == "right"
+    to_left: Predicates = []
+    to_right: Predicates = []
+    left_over: Predicates = []
+    for p in predicates:
+        side = _side(p, width)
+        if side == "left" and keeps_left:
+            to_left.append(p)
+        elif side == "right" and keeps_right:
+            to_right.append(shift_columns(p, -width))
+        else:
+            left_over.append(p)
+    kept: Predicates = []
+    for p in conditions:
+        side = _side(p, width) if can_move(p) else "both"
+        if side == "right" and keeps_left:
+            to_right.append(shift_columns(p, -width))
+        elif side == "left" and keeps_right:
+            to_left.append(p)
+        else:
+            kept.append(p)
+    left, right = _push(plan.left, to_left), _push(plan.right, to_right)
+    condition = condition_of(kept)
+    if condition is None and plan.condition is not None:
+        condition = TRUE
+    return replace(plan, left=left, right=right, condition=condition), left_over
+
+
+def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
+    to_left: Predicates = []
+    to_right: Predicates = []
+    kept: Predicates = []
+    for p in predicates:
+        side = _side(p, width) if can_move(p) else "both"
+        if side == "left":
+            to_left.append(p)
+        elif side == "right":
+            to_right.append(shift_columns(p, -width))
+        elif p not in kept:
+            kept.append(p)
+    condition = condition_of(kept)
+    joined = replace(
+        plan,
+        left=_push(plan.left, to_left),
+        right=_push(plan.right, to_right),
+        kind="cross" if condition is None else "inner",
+        condition=condition,
+    )
+    return joined, []
+
+
+def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
+    """Semi, anti, as-of: what reads only the left row moves to the left input."""
+    width = len(plan.left.schema)
+    to_left, left_over = _by_columns(plan, predicates, lambda i: i < width)
+    to_right: Predicates = []
+    kept: Predicates = []
+    for p in parts_of(plan.condition):
+        side = _side(p, width) if can_move(p) else "both"
+        if plan.kind.startswith("asof") or plan.null_aware:
+            kept.append(p)
+        elif side == "right":
+            to_right.append(shift_columns(p, -width))
+        elif side == "left" and plan.kind == "semi":
+            to_left.append(p)
+        else:
+            kept.append(p)
+    joined = replace(
+        plan,
+        left=_push(plan.left, to_left),
+        right=_push(plan.right, to_right),
+        condition=condition_of(kept),
+    )
+    return joined, left_over
+
+
+def _side(predicate: Expr, width: int) -> str:
+    used = row_columns(predicate)
+    if not used:
+        return "both"
+    if all(i < width for i in used):
+        return "left"
+    return "right" if all(i >= width for i in used) else "both"
+
+
+def _without_needless_outer(plan: Join, predicates: Sequence[Expr]) -> Join:
+    """LEFT → INNER (and so on) where the rows filled with NULLs are filtered out anyway."""
+    if plan.kind not in ("left", "right", "full"):
+        return plan
+    width = len(plan.left.schema)
+    left_columns = set(range(width))
+    right_columns = set(range(width, len(plan.schema)))
+    fills_right_gone = any(rejects_null(p, right_columns) for p in predicates)
+    fills_left_gone = any(rejects_null(p, left_columns) for p in predicates)
+    kind = plan.kind
+    if kind in ("left", "full") and fills_right_gone:
+        kind = "inner" if kind == "left" else "right"
+    if kind in ("right", "full") and fills_left_gone:
+        kind = "inner" if kind == "right" else "left"
+    if kind == plan.kind:
+        return plan
+    return replace(plan, kind=kind)
+
+
+_HANDLERS: dict[type[LogicalPlan], Callable[..., Pushed]] = {
+    Project: _project,
+    Aggregate: _aggregate,
+    Window: _window,
+    TimeWindow: _time_window,
+    Distinct: _passing,
+    Sort: _passing,
+    DistinctOn: _distinct_on,
+    TableFunction: _table_function,
+    SetOperation: _set_operation,
+    RecursiveCte: _recursive,
+    Join: _join,
+}

@@ -1,0 +1,181 @@
+"""Constant folding and the simple laws of AND, OR, NOT, CASE and COALESCE.
+
+>>> from streamsql.functions.expressions import TRUE, Call
+>>> simplify(Call(function="and", args=(TRUE, TRUE), type=TRUE.type)) == TRUE
+True
+"""
+
+from __future__ import annotations
+
+from streamsql.core.errors import StreamSqlError
+from streamsql.core.schema import Schema
+from streamsql.core.types import BOOLEAN, Kind
+from streamsql.functions.definitions import Volatility
+from streamsql.functions.expressions import (
+    TRUE,
+    Call,
+    Case,
+    Cast,
+    Expr,
+    Literal,
+    transform,
+)
+from streamsql.functions.resolve import volatility
+from streamsql.plan.nodes import Filter, Join, LogicalPlan, Values
+from streamsql.plan.visit import map_node, node_expressions, transform_plan
+
+FALSE = Literal(value=False, type=BOOLEAN)
+FOLDED_KINDS = frozenset(
+    {
+        Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE,
+        Kind.NUMERIC, Kind.TEXT, Kind.VARCHAR, Kind.DATE, Kind.TIME, Kind.TIMESTAMP,
+        Kind.TIMESTAMPTZ, Kind.INTERVAL,
+    }
+)  # fmt: skip
+"""Types whose constants have one canonical Literal."""
+
+
+def simplify_expressions(plan: LogicalPlan) -> LogicalPlan:
+    """Simplify every expression of the plan; drop filters that are always TRUE."""
+    return transform_plan(plan, _node)
+
+
+def _node(node: LogicalPlan) -> LogicalPlan:
+    if isinstance(node, Values) and len(node.rows) > 100:
+        return node
+    own = node_expressions(node)
+    changed = {id(e): simplify(e) for e in own}
+    if any(changed[id(e)] is not e for e in own):
+        node = map_node(node, lambda e: changed[id(e)])
+    if isinstance(node, Filter) and node.predicate == TRUE:
+        return node.input
+    if isinstance(node, Join) and node.condition == TRUE and node.kind == "inner":
+        from dataclasses import replace
+
+        return replace(node, kind="cross", condition=None)
+    return node
+
+
+def simplify(expr: Expr) -> Expr:
+    """An equal expression, perhaps a simpler one. Never raises: what fails is left to run time."""
+    return transform(expr, _one)
+
+
+def _one(expr: Expr) -> Expr:
+    if isinstance(expr, Call):
+        rule = _RULES.get(expr.function)
+        if rule is not None:
+            return rule(expr)
+        return _fold(expr)
+    if isinstance(expr, Case):
+        return _case(expr)
+    if isinstance(expr, Cast):
+        return _fold(expr)
+    return expr
+
+
+def _fold(expr: Call | Cast) -> Expr:
+    """The value of an immutable call over constants, if an Arrow kernel can tell it."""
+    children = expr.children()
+    if not children or not all(isinstance(c, Literal) for c in children):
+        return expr
+    if expr.type.kind not in FOLDED_KINDS or any(c.type.kind not in FOLDED_KINDS for c in children):
+        return expr
+    if volatility(expr) is not Volatility.IMMUTABLE:
+        return expr
+    from streamsql.functions.evaluator import Evaluator, evaluate_constant
+    from streamsql.functions.literals import from_arrow_scalar
+
+    if Evaluator([expr], Schema(())).uses_duckdb:
+        return expr
+    try:
+        scalar = evaluate_constant(expr)
+    except StreamSqlError:
+        return expr
+    return from_arrow_scalar(scalar, expr.type)
+
+
+def _junction(expr: Call) -> Expr:
+    """AND, OR: flatten, drop what changes nothing, stop at what decides."""
+    neutral, deciding = (True, False) if expr.function == "and" else (False, True)
+    kept: list[Expr] = []
+    for arg in expr.args:
+        inner = arg.args if isinstance(arg, Call) and arg.function == expr.function else (arg,)
+        for a in inner:
+            if isinstance(a, Literal) and a.value is neutral:
+                continue
+            if isinstance(a, Literal) and a.value is deciding:
+                return Literal(value=deciding, type=BOOLEAN)
+            if a not in kept:
+                kept.append(a)
+    if not kept:
+        return Literal(value=neutral, type=BOOLEAN)
+    if len(kept) == 1:
+        return kept[0]
+    if tuple(kept) == expr.args:
+        return expr
+    return Call(function=expr.function, args=tuple(kept), type=BOOLEAN, position=expr.position)
+
+
+_OPPOSITE = {
+    "is_null": "is_not_null",
+    "is_not_null": "is_null",
+    "is_true": "is_not_true",
+    "is_not_true": "is_true",
+    "is_false": "is_not_false",
+    "is_not_false": "is_false",
+    "eq": "ne",
+    "ne": "eq",
+}
+
+
+def _not(expr: Call) -> Expr:
+    (arg,) = expr.args
+    if isinstance(arg, Literal):
+        value = None if arg.value is None else not arg.value
+        return Literal(value=value, type=BOOLEAN)
+    if isinstance(arg, Call):
+        if arg.function == "not":
+            return arg.args[0]
+        opposite = _OPPOSITE.get(arg.function)
+        if opposite is not None:
+            return Call(function=opposite, args=arg.args, type=BOOLEAN, position=arg.position)
+    return expr
+
+
+def _coalesce(expr: Call) -> Expr:
+    kept: list[Expr] = []
+    for arg in expr.args:
+        if isinstance(arg, Literal) and arg.value is None:
+            continue
+        kept.append(arg)
+        if isinstance(arg, Literal):
+            break
+    if not kept:
+        return Literal(value=None, type=expr.type)
+    if len(kept) == 1 and kept[0].type == expr.type:
+        return kept[0]
+    if len(kept) == len(expr.args):
+        return expr
+    return Call(function=expr.function, args=tuple(kept), type=expr.type, position=expr.position)
+
+
+def _case(expr: Case) -> Expr:
+    """Branches that can never be taken go; one that always is ends the CASE."""
+    whens = []
+    otherwise = expr.otherwise
+    for condition, result in expr.whens:
+        if isinstance(condition, Literal):
+            if condition.value is True:
+                otherwise = result
+                break
+            continue
+        whens.append((condition, result))
+    if len(whens) == len(expr.whens):
+        return expr
+    if not whens:
+        return Literal(value=None, type=expr.type) if otherwise is None else otherwise
+    return Case(whens=tuple(whens), otherwise=otherwise, type=expr.type, position=expr.position)
+
+
+_RULES = {"and": _junction, "or": _junction, "not": _not, "coalesce": _coalesce}
