@@ -83,7 +83,7 @@ def _echo_table(names: list[str], columns: list[list[str]], rows: int) -> None:
 
 
 def _show_error(file: Path, text: str, position: int, error: StreamSqlError) -> None:
-    at = error.position if error.position is not None else position
+    at = position + (error.position or 0)
     line = text.count("\n", 0, at) + 1
     click.echo(f"{file}:{line}: ERROR {error.sqlstate}: {error.message}", err=True)
     for label, more in (("DETAIL", error.detail), ("HINT", error.hint)):

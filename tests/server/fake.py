@@ -82,7 +82,8 @@ class FakeSession:
         at = 0
         for part in re.split(r";(?=(?:[^']*'[^']*')*[^']*$)", sql):
             if part.strip():
-                out.append(FakeStatement(part.strip(), at))
+                code = part.rpartition("*/")[2]
+                out.append(FakeStatement(code.strip(), at + part.index(code.strip())))
             at += len(part) + 1
         return out
 

@@ -98,6 +98,12 @@ def test_error_fields_are_those_of_the_exception(client: Wire) -> None:
     }  # fmt: skip
 
 
+def test_position_counts_from_the_start_of_the_whole_text(client: Wire) -> None:
+    assert error_of(client(query("SELECT 1; FAIL x")))["P"] == str(len("SELECT 1; ") + 4)
+    replies = client(parse("/* é */ FAIL x"), bind(), execute(), SYNC)
+    assert error_of(replies)["P"] == "12"
+
+
 def test_bug_in_the_engine_is_xx000_and_the_session_lives(client: Wire) -> None:
     fields = error_of(client(query("FAIL hard")))
     assert fields["C"] == "XX000"

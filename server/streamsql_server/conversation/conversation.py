@@ -35,7 +35,7 @@ from streamsql_server.encoding.rows import TEXT
 from streamsql_server.encoding.wire_type import WireContext
 from streamsql_server.protocol import frontend, messages
 from streamsql_server.protocol.connection import ProtocolConnection
-from streamsql_server.protocol.errors import error_message, notice_message
+from streamsql_server.protocol.errors import error_message, notice_message, positions_from
 
 Outcome = Result | CopyIn | tuple[CopyOut, Result]
 _EXTENDED = frozenset(b"PBDEC")
@@ -150,7 +150,9 @@ class Conversation:
         while self._simple:
             statement = self._simple.popleft()
             with self.activity.running():
-                outcome = self._run(statement, (), statement.sql, self._simple_count == 1)
+                outcome = self._run(
+                    statement, statement.sql, statement.position, alone=self._simple_count == 1
+                )
                 if not isinstance(outcome, Result | tuple):
                     self._start_copy(outcome, extended=False)
                     return
@@ -179,7 +181,15 @@ class Conversation:
         stream.send_notices(self.output)
         return stream.tag(rows)
 
-    def _run(self, statement: Any, parameters: tuple[Any, ...], sql: str, alone: bool) -> Outcome:
+    def _run(
+        self,
+        statement: Any,
+        sql: str,
+        position: int,
+        parameters: tuple[Any, ...] = (),
+        *,
+        alone: bool,
+    ) -> Outcome:
         """Runs one statement, within the implicit transaction if it shares its fate."""
         notice = self._block.before(sql, alone=alone)
         if notice is not None:
@@ -187,7 +197,8 @@ class Conversation:
         instead = self._own_statement(sql)
         if instead is not None:
             return instead
-        return self.session.run(statement, parameters)
+        with positions_from(position):
+            return self.session.run(statement, parameters)
 
     def _own_statement(self, sql: str) -> Result | None:
         """Statements about what Parse and Bind made, of which the session knows nothing."""
@@ -242,7 +253,13 @@ class Conversation:
                 self._run_again(portal)
                 return
             portal.done = True
-            outcome = self._run(statement.prepared, portal.parameters, statement.sql, self._alone())
+            outcome = self._run(
+                statement.prepared,
+                statement.sql,
+                statement.position,
+                portal.parameters,
+                alone=self._alone(),
+            )
             if not isinstance(outcome, Result | tuple):
                 self._start_copy(outcome, extended=True)
             elif isinstance(outcome, tuple):

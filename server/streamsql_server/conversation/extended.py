@@ -17,15 +17,18 @@ from streamsql.core.errors import (
 from streamsql.engine.api import Prepared, ResultColumn, SessionApi
 from streamsql_server.conversation.parameters import decode_parameter, spread_formats
 from streamsql_server.conversation.results import RowStream
+from streamsql_server.protocol.errors import positions_from
 from streamsql_server.protocol.frontend import Bind, Parse
 
 
 @dataclass(frozen=True)
 class WireStatement:
-    """A statement that Parse made. prepared None: an empty text."""
+    """A statement that Parse made. position: where it begins in the text, behind blanks and
+    comments. prepared None: an empty text."""
 
     name: str
     sql: str
+    position: int
     prepared: Prepared | None
     parameter_oids: tuple[int, ...]
 
@@ -75,12 +78,13 @@ class Prepareds:
         if len(parsed) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
         prepared, oids = None, message.parameter_oids
-        sql = ""
+        sql, position = "", 0
         if parsed and not is_empty(parsed[0]):
-            prepared = self._session.prepare(parsed[0], message.parameter_oids)
+            with positions_from(parsed[0].position):
+                prepared = self._session.prepare(parsed[0], message.parameter_oids)
             oids = _parameter_oids(message.parameter_oids, prepared)
-            sql = parsed[0].sql
-        self._statements[message.name] = WireStatement(message.name, sql, prepared, oids)
+            sql, position = parsed[0].sql, parsed[0].position
+        self._statements[message.name] = WireStatement(message.name, sql, position, prepared, oids)
 
     def statement(self, name: str) -> WireStatement:
         """Raises: InvalidPreparedStatementName (26000)."""

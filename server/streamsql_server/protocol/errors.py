@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import structlog
 
 from streamsql.core.errors import InvariantViolation, StreamSqlError
@@ -34,6 +37,18 @@ def error_message(error: BaseException, severity: str = "ERROR") -> bytes:
     if not isinstance(error, StreamSqlError) or isinstance(error, InvariantViolation):
         log.error("statement failed by an internal error", exc_info=error)
     return messages.error_response(error_fields(error, severity))
+
+
+@contextlib.contextmanager
+def positions_from(start: int) -> Iterator[None]:
+    """The session counts positions from the beginning of a statement, the client from that of the
+    text it sent, in which the statement begins at `start`."""
+    try:
+        yield
+    except StreamSqlError as error:
+        if error.position is not None:
+            error.position += start
+        raise
 
 
 def notice_message(notice: Notice) -> bytes:
