@@ -182,6 +182,16 @@ class Below:
     columns: dict[int, int]
     time_column: int
 
+    def below(self, column: int) -> int | None:
+        """Where a column of the window function's input is in the rows, or None if it is not."""
+        if self.input is self.window.input:
+            return column
+        assert isinstance(self.input, plan.Project)
+        for i, expr in enumerate(self.input.exprs):
+            if isinstance(expr, ColumnRef) and expr.index == column:
+                return i
+        return None
+
 
 def below_window(node: plan.LogicalPlan) -> Below | None:
     """See `Below`; None if the node is not [Project] over a window function, or the projection
@@ -226,7 +236,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         return None
     if not any(k in (START, END) for k in keys) or (grid.kind == "cumulate" and START not in keys):
         return None
-    calls = _moved(node, found)
+    calls = moved_calls(node, found)
     if calls is None:
         return None
     source = build.lower(found.input)
@@ -253,7 +263,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     return build.add("panes", [source], what, make, private=close is not None)
 
 
-def _moved(node: plan.Aggregate, found: Below) -> tuple[plan.AggregateCall, ...] | None:
+def moved_calls(node: plan.Aggregate, found: Below) -> tuple[plan.AggregateCall, ...] | None:
     """The calls over the rows below the window, or None if one reads the window's columns."""
     used = {c for call in node.aggregates for e in (*call.args, call.filter) if e is not None
             for c in row_columns(e)}  # fmt: skip

@@ -115,6 +115,10 @@ def derive(found: Cut) -> tuple[Keys | None, str]:
         return _window_keys(root)
     if isinstance(root, plan.Aggregate):
         return _aggregate_keys(root)
+    if isinstance(root, plan.TimeWindow):
+        if not root.partition_by:
+            return None, "SESSION has no PARTITION BY"
+        return Keys(root.partition_by, (root.partition_by,)), "by the PARTITION BY of SESSION"
     if isinstance(root, plan.DistinctOn):
         if not root.keys:
             return None, "DISTINCT ON has no columns"

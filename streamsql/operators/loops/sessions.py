@@ -1,0 +1,147 @@
+"""Session windows row by row: where each row belongs, which sessions grow together, what is late.
+
+The sessions of a partition are a list from the newest to the oldest (`head`, `older`, `newer`). Two of
+them are always more than `gap` apart. All times are int64 µs. A session is closed for a row when
+last + gap + lateness <= the row's watermark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsql.kernels.jit import kernel
+
+NONE = -1
+NO_TIME = -(2**63)
+"""No floor, no watermark, no bounds before this tick."""
+
+FRESH, FREE, TOUCHED = 0, 1, 2
+"""Positions in `numbers`: next slot never used, slots in the free list, sessions touched."""
+
+
+@kernel
+def place(
+    parts: Any, times: Any, marks: Any, gap: int, lateness: int, tick: int,
+    head: Any, floor: Any,
+    first: Any, last: Any, older: Any, newer: Any, parent: Any, stamp: Any,
+    old_first: Any, old_last: Any, part_of: Any,
+    free: Any, numbers: Any, touched: Any, out: Any,
+) -> None:  # fmt: skip
+    """Put each row into its session, in the order of arrival.
+
+    parts, times: int64[n], partition slot and event time. marks: int64[n], the watermark before each
+    row, or empty = nothing is ever late. floor: int64[partitions], the last event time of the
+    newest session that was freed; nothing at most `gap` above it is on time. Sessions: bounds
+    `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last` its bounds
+    before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met in this tick, merged
+    ones too. out: int64[n], the session (before later merges), or NONE = late.
+    """
+    judged = marks.size > 0
+    for i in range(parts.size):
+        p, t = parts[i], times[i]
+        bound = NO_TIME  # sessions whose last event is at or below it are closed for this row
+        if judged and marks[i] > NO_TIME + gap + lateness:
+            bound = marks[i] - gap - lateness
+        n, s = NONE, head[p]
+        while s >= 0 and first[s] > t + gap:
+            n, s = s, older[s]
+        near = s >= 0 and last[s] >= t - gap
+        o = NONE  # a second session near the row: the row joins both
+        if near and older[s] >= 0 and last[older[s]] >= t - gap:
+            o = older[s]
+        if judged:
+            late = floor[p] != NO_TIME and floor[p] >= t - gap
+            if bound != NO_TIME:
+                if near:
+                    late = late or last[s] <= bound or (o >= 0 and last[o] <= bound)
+                else:
+                    late = late or t <= bound
+            if late:
+                out[i] = NONE
+                continue
+        if not near:
+            if numbers[FREE] > 0:
+                numbers[FREE] -= 1
+                k = free[numbers[FREE]]
+            else:
+                k = numbers[FRESH]
+                numbers[FRESH] += 1
+            first[k] = last[k] = t
+            parent[k], part_of[k] = NONE, p
+            older[k], newer[k] = s, n
+            if s >= 0:
+                newer[s] = k
+            if n >= 0:
+                older[n] = k
+            else:
+                head[p] = k
+            stamp[k], old_first[k], old_last[k] = tick, NO_TIME, NO_TIME
+            touched[numbers[TOUCHED]] = k
+            numbers[TOUCHED] += 1
+            out[i] = k
+            continue
+        if stamp[s] != tick:
+            stamp[s], old_first[s], old_last[s] = tick, first[s], last[s]
+            touched[numbers[TOUCHED]] = s
+            numbers[TOUCHED] += 1
+        first[s] = min(first[s], t)
+        last[s] = max(last[s], t)
+        if o >= 0:
+            if stamp[o] != tick:
+                stamp[o], old_first[o], old_last[o] = tick, first[o], last[o]
+                touched[numbers[TOUCHED]] = o
+                numbers[TOUCHED] += 1
+            parent[o] = s
+            first[s] = first[o]
+            older[s] = older[o]
+            if older[o] >= 0:
+                newer[older[o]] = s
+        out[i] = s
+
+
+@kernel
+def resolve(slots: Any, parent: Any) -> None:
+    """Replace each session by the one it was merged into in the end; NONE stays."""
+    for i in range(slots.size):
+        s = slots[i]
+        if s >= 0:
+            while parent[s] >= 0:
+                s = parent[s]
+            slots[i] = s
+
+
+@kernel
+def unlink(
+    slots: Any, head: Any, floor: Any, last: Any, older: Any, newer: Any, part_of: Any
+) -> None:
+    """Take sessions out of their lists; they are closed, and raise their partition's floor."""
+    for i in range(slots.size):
+        s = slots[i]
+        p = part_of[s]
+        o, n = older[s], newer[s]
+        if o >= 0:
+            newer[o] = n
+        if n >= 0:
+            older[n] = o
+        else:
+            head[p] = o
+        floor[p] = max(floor[p], last[s])
+
+
+@kernel
+def relink(
+    parts: Any, slots: Any, head: Any, first: Any, older: Any, newer: Any, part_of: Any
+) -> None:
+    """Put new sessions (with bounds set) into their partitions' lists."""
+    for i in range(slots.size):
+        p, k = parts[i], slots[i]
+        n, s = NONE, head[p]
+        while s >= 0 and first[s] > first[k]:
+            n, s = s, older[s]
+        older[k], newer[k], part_of[k] = s, n, p
+        if s >= 0:
+            newer[s] = k
+        if n >= 0:
+            older[n] = k
+        else:
+            head[p] = k

@@ -1,0 +1,262 @@
+"""The sessions of every partition: their bounds, how rows move them, and when they close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import State
+from streamsql.core.delta import Int64Array
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.core.schema import Schema
+from streamsql.operators import saved
+from streamsql.operators.event_time import CloseQueue
+from streamsql.operators.groups import Groups
+from streamsql.operators.loops import sessions as loops
+
+NO_TIME = loops.NO_TIME
+FORGET_GAPS = 8
+"""How many gaps beyond its last closed session an idle partition is remembered: until then a row that is
+old enough to touch that session is told from a new one, even through a chain of late rows."""
+
+_BY_SESSION = (
+    "first", "last", "older", "newer", "parent", "stamp", "old_first", "old_last", "part_of",
+)  # fmt: skip
+
+
+class SessionBounds:
+    """Sessions by slot; partitions by slot of `partitions`.
+
+    gap_us: neighbours at most that far apart are one session. lateness_us: allowed lateness.
+    closes: whether the watermark closes sessions; then rows are judged and partitions forgotten.
+    """
+
+    def __init__(
+        self, partition_schema: Schema, gap_us: int, lateness_us: int, closes: bool
+    ) -> None:
+        self.gap_us = gap_us
+        self.lateness_us = lateness_us
+        self.closes = closes
+        self.partitions = Groups(partition_schema, range(len(partition_schema)), 2)
+        self.head = np.full(64, loops.NONE, np.int64)
+        self.floor = np.full(64, NO_TIME, np.int64)
+        for name in _BY_SESSION:
+            setattr(self, name, np.zeros(64, np.int64))
+        self.free = np.zeros(64, np.int64)
+        self.numbers = np.zeros(3, np.int64)
+        self.tick = 0
+        self.queue = CloseQueue()
+        self.idle = CloseQueue()
+
+    first: Int64Array
+    last: Int64Array
+    older: Int64Array
+    newer: Int64Array
+    parent: Int64Array
+    stamp: Int64Array
+    old_first: Int64Array
+    old_last: Int64Array
+    part_of: Int64Array
+
+    @property
+    def count(self) -> int:
+        """Sessions there are."""
+        return int(self.numbers[loops.FRESH] - self.numbers[loops.FREE])
+
+    @property
+    def slots(self) -> int:
+        """Slots ever used: the length that arrays by session need."""
+        return int(self.numbers[loops.FRESH])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        by_session = len(_BY_SESSION) * self.first.nbytes
+        return int(self.partitions.nbytes + by_session + self.head.nbytes + self.floor.nbytes)
+
+    # --- rows ----------------------------------------------------------------------------------
+    def partition_slots(self, keys: pa.RecordBatch) -> Int64Array:
+        """The partition of each row."""
+        slots, _ = self.partitions.upsert(keys)
+        if self.partitions.index.num_slots > self.head.size:
+            size = 2 * self.partitions.index.num_slots
+            self.head = _extended(self.head, size, loops.NONE)
+            self.floor = _extended(self.floor, size, NO_TIME)
+        return slots
+
+    def place(
+        self, parts: Int64Array, times: Int64Array, marks: Int64Array | None
+    ) -> tuple[Int64Array, Int64Array]:
+        """Put rows into sessions; (session of each row or -1 = late, sessions touched).
+
+        Touched sessions that were merged have a `parent`; they stay in `touched` until `release`.
+        """
+        self.tick += 1
+        self._room(self.slots + times.size)
+        touched = np.empty(2 * times.size + 1, np.int64)
+        out = np.empty(times.size, np.int64)
+        self.numbers[loops.TOUCHED] = 0
+        judged = marks if marks is not None and self.closes else np.empty(0, np.int64)
+        loops.place(
+            parts, times, judged, self.gap_us, self.lateness_us, self.tick,
+            self.head, self.floor,
+            self.first, self.last, self.older, self.newer, self.parent, self.stamp,
+            self.old_first, self.old_last, self.part_of,
+            self.free, self.numbers, touched, out,
+        )  # fmt: skip
+        loops.resolve(out, self.parent)
+        touched = touched[: self.numbers[loops.TOUCHED]]
+        if self.closes:
+            new = touched[(self.old_first[touched] == NO_TIME) & (self.parent[touched] < 0)]
+            self.queue.push(self._close_us(new), new)
+        return out, touched
+
+    def doubtful(self, times: Int64Array, marks: Int64Array | None) -> bool:
+        """Whether some row may be late."""
+        if marks is None or not self.closes:
+            return False
+        known = marks > NO_WATERMARK + self.lateness_us
+        return bool((known & (times <= marks - self.lateness_us)).any())
+
+    def _room(self, sessions: int) -> None:
+        if sessions > self.first.size:
+            size = max(sessions, 2 * self.first.size)
+            for name in _BY_SESSION:
+                setattr(self, name, _extended(getattr(self, name), size, 0))
+
+    def release(self, slots: Int64Array) -> None:
+        """Give the slots of sessions back that are in no list any more."""
+        spare = int(self.numbers[loops.FREE])
+        if spare + slots.size > self.free.size:
+            self.free = _extended(self.free, 2 * (spare + slots.size), 0)
+        self.free[spare : spare + slots.size] = slots
+        self.parent[slots] = slots  # a freed session is nobody's, and no live one
+        self.numbers[loops.FREE] = spare + slots.size
+
+    def make(self, parts: Int64Array, first: Int64Array, last: Int64Array) -> Int64Array:
+        """New sessions with these bounds, in their partitions' lists; returns their slots."""
+        self._room(self.slots + first.size)
+        slots = np.empty(first.size, np.int64)
+        spare = int(self.numbers[loops.FREE])
+        reused = min(spare, first.size)
+        slots[:reused] = self.free[spare - reused : spare]
+        fresh = first.size - reused
+        slots[reused:] = np.arange(self.slots, self.slots + fresh)
+        self.numbers[loops.FREE] -= reused
+        self.numbers[loops.FRESH] += fresh
+        self.first[slots], self.last[slots], self.parent[slots] = first, last, loops.NONE
+        self.stamp[slots] = 0
+        loops.relink(
+            parts, slots, self.head, self.first, self.older, self.newer, self.part_of
+        )
+        if self.closes:
+            self.queue.push(self._close_us(slots), slots)
+        return slots
+
+    def remove(self, slots: Int64Array) -> None:
+        """Take sessions out of their lists that lost all rows (they were not closed)."""
+        floor = self.floor.copy()
+        self._unlink(slots)
+        self.floor = floor
+
+    def forget_partitions(self, parts: Int64Array) -> None:
+        """Free those of the partitions that have no session and no closed one to remember."""
+        parts = np.unique(parts)
+        gone = parts[(self.head[parts] < 0) & (self.floor[parts] == NO_TIME)]
+        self.partitions.free(gone)
+
+    def _unlink(self, slots: Int64Array) -> None:
+        loops.unlink(
+            slots, self.head, self.floor, self.last, self.older, self.newer, self.part_of
+        )
+
+    # --- time ----------------------------------------------------------------------------------
+    def _close_us(self, slots: Int64Array) -> Int64Array:
+        return self.last[slots] + (self.gap_us + self.lateness_us)
+
+    def close(self, watermark: int) -> Int64Array:
+        """Sessions that the watermark closes, oldest end first; they leave their lists, but their
+        slots stay until `release`."""
+        closed = []
+        for time_us, slots in self.queue.pop(watermark):
+            held = slots[self.parent[slots] < 0]
+            due = self._close_us(held)
+            closed.append(held[due == time_us])
+            self.queue.push(due[due > time_us], held[due > time_us])
+        found = np.concatenate(closed) if closed else np.empty(0, np.int64)
+        if found.size:
+            found = np.unique(found)
+            found = found[np.argsort(self.last[found], kind="stable")]
+            self._unlink(found)
+            parts = np.unique(self.part_of[found])
+            parts = parts[self.head[parts] < 0]
+            self.idle.push(self._forget_us(parts), parts)
+        self._forget(watermark)
+        return found
+
+    def _forget_us(self, parts: Int64Array) -> Int64Array:
+        return self.floor[parts] + (FORGET_GAPS * self.gap_us + self.lateness_us)
+
+    def _forget(self, watermark: int) -> None:
+        """Forget partitions whose last session closed long ago."""
+        for time_us, parts in self.idle.pop(watermark):
+            known = parts[self.floor[parts] != NO_TIME]
+            gone = known[(self.head[known] < 0) & (self._forget_us(known) == time_us)]
+            self.floor[gone] = NO_TIME
+            self.partitions.free(gone)
+
+    # --- state ---------------------------------------------------------------------------------
+    def live(self) -> Int64Array:
+        """Slots of all sessions."""
+        used = np.ones(self.slots, np.bool_)
+        used[self.free[: self.numbers[loops.FREE]]] = False
+        return np.flatnonzero(used)
+
+    def save(self) -> State:
+        """Partitions and sessions by slot."""
+        n, m = self.slots, self.partitions.index.num_slots
+        by_session = {name: getattr(self, name)[:n] for name in _BY_SESSION}
+        return {
+            **saved.nest("partitions", self.partitions.save()),
+            "sessions": saved.columns(**by_session),
+            "lists": saved.columns(head=self.head[:m], floor=self.floor[:m]),
+            "free": saved.columns(slot=self.free[: self.numbers[loops.FREE]]),
+        }
+
+    def load(self, state: State) -> None:
+        """Inverse of `save`."""
+        self.partitions.load(saved.inner("partitions", state))
+        n = state["sessions"].num_rows
+        self._room(n)
+        for name in _BY_SESSION:
+            getattr(self, name)[:n] = saved.array(state["sessions"], name)
+        head, floor = (saved.array(state["lists"], name) for name in ("head", "floor"))
+        self.head = _extended(head, max(64, head.size), loops.NONE)
+        self.floor = _extended(floor, max(64, floor.size), NO_TIME)
+        free = saved.array(state["free"], "slot")
+        self.free = _extended(free, max(64, free.size), 0)
+        self.numbers[:] = (n, free.size, 0)
+        self.stamp[:] = 0
+        if self.closes:
+            live = self.live()
+            self.queue.push(self._close_us(live), live)
+            parts = self.partitions.live()
+            parts = parts[(self.head[parts] < 0) & (self.floor[parts] != NO_TIME)]
+            self.idle.push(self._forget_us(parts), parts)
+
+
+def _extended(array: Int64Array, size: int, fill: int) -> Int64Array:
+    if size <= array.size:
+        return array
+    out = np.full(size, fill, np.int64)
+    out[: array.size] = array
+    return out
+
+
+def session_keys(batch: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> pa.RecordBatch:
+    """The partition columns of a batch."""
+    from streamsql.operators.columns import select
+
+    return select(batch, columns, schema)
