@@ -232,7 +232,7 @@ class Conversation:
             self.output.send(messages.parameter_description(statement.parameter_oids))
             formats = [TEXT] * len(statement.columns or ())
         else:
-            portal = self._prepareds.portal(event.name)
+            portal = self._prepareds.described_portal(event.name)
             statement, formats = portal.statement, portal.formats
         if statement.columns is None:
             self.output.send(messages.NO_DATA)

@@ -17,6 +17,7 @@ from streamsql.core.errors import (
 from streamsql.engine.api import Prepared, ResultColumn, SessionApi
 from streamsql_server.conversation.parameters import decode_parameter, spread_formats
 from streamsql_server.conversation.results import RowStream
+from streamsql_server.encoding.rows import TEXT
 from streamsql_server.protocol.errors import positions_from
 from streamsql_server.protocol.frontend import Bind, Parse
 
@@ -141,6 +142,22 @@ class Prepareds:
         if found is None:
             raise InvalidCursorName(f'portal "{name}" does not exist')
         return found
+
+    def described_portal(self, name: str) -> Portal:
+        """As `portal`, or a cursor that DECLARE made: psycopg describes its server-side cursors so.
+
+        Raises: InvalidCursorName (34000).
+        """
+        if name in self._portals:
+            return self._portals[name]
+        quoted = '"' + name.replace('"', '""') + '"'
+        try:
+            fetch = self._session.parse(f"FETCH 1 FROM {quoted}")[0]
+            prepared = self._session.prepare(fetch)
+        except (InvalidCursorName, SqlSyntaxError):
+            return self.portal(name)  # raises
+        formats = [TEXT] * len(prepared.columns or ())
+        return Portal(name, WireStatement(name, fetch.sql, 0, prepared, ()), (), formats)
 
     def close_portal(self, name: str) -> None:
         """Forgets a portal, if it is there."""
