@@ -28,9 +28,8 @@ from streamsql.kernels.ordered_nodes import (
     PATH,
     PLAIN,
     ROOT,
-    TEXT_ARENAS,
-    TEXT_OFFSETS,
-    TEXT_WIDE,
+    TEXT_SIZES,
+    TEXTS,
     TOTAL,
     WORDS,
     node_bytes,
@@ -38,7 +37,6 @@ from streamsql.kernels.ordered_nodes import (
 
 Int64Array = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]  # [n, words], C order
-TextTables = tuple[Int64Array, npt.NDArray[np.bool_], Int64Array]
 
 SPAN_PAIRS = 4096
 SORT_MIN = 256  # keys from which sorting a batch by group pays
@@ -53,8 +51,8 @@ EQUAL = loops.EQUAL
 class OrderedTree:
     """A multiset of keys in order.
 
-    kinds: by word, PLAIN (a number) or TEXT / TEXT_DESCENDING (a row of the text column whose
-    tables are `text`, compared by its bytes; equal texts must be one row). Keys are int64[n,
+    kinds: by word, PLAIN (a number) or TEXT / TEXT_DESCENDING (a slot of the text pool that
+    `set_texts` tells of, compared by its bytes; equal texts must be one slot). Keys are int64[n,
     words]. A cursor (int64) names an entry until the next change, -1 = none.
     Cost: O(log entries) a key; keys that come in order are several times faster.
     """
@@ -97,12 +95,12 @@ class OrderedTree:
         self._put(PAGES, pa.py_buffer(self._pages_at).address)
         self._put(CAPACITY, self._pages_at.size << PAGE_BITS)
 
-    def set_text(self, tables: TextTables) -> None:
-        """The address tables (`offsets_at`, `wide`, `data_at`) of the column that text words point
-        into; to be told again whenever that column has grown."""
-        self._text = tables
-        for field, table in zip((TEXT_OFFSETS, TEXT_WIDE, TEXT_ARENAS), tables, strict=True):
-            self._put(field, pa.py_buffer(table).address)
+    def set_texts(self, addresses: Int64Array, sizes: Int64Array) -> None:
+        """Where the texts are that text words name, by slot; to be told again when the arrays
+        move."""
+        self._texts = addresses, sizes
+        self._put(TEXTS, pa.py_buffer(addresses).address)
+        self._put(TEXT_SIZES, pa.py_buffer(sizes).address)
 
     @property
     def entries(self) -> int:
@@ -151,11 +149,15 @@ class OrderedTree:
 
     def seek(self, keys: Keys, mode: int, prefix: int = 0) -> Int64Array:
         """Cursors of the entries that `mode` asks for (FIRST_AT_LEAST, FIRST_ABOVE, LAST_AT_MOST,
-        LAST_BELOW, EQUAL); -1 unless the first `prefix` words are the key's."""
-        keys = self._checked(keys)
+        LAST_BELOW, EQUAL); -1 unless the entry's first `prefix` words are the key's.
+
+        Keys may have fewer words than the tree's: entries are then compared by that many.
+        """
+        keys = np.ascontiguousarray(keys, np.int64)
+        words = keys.shape[1]
         cursors = np.empty(len(keys), np.int64)
         address = pa.py_buffer(keys).address
-        loops.seek(self._at, address, mode, prefix, cursors)
+        loops.seek(self._at, address, mode, words, prefix, 8 * words, cursors)
         return cursors
 
     def read(self, cursors: Int64Array) -> tuple[Keys, Int64Array]:
@@ -173,11 +175,16 @@ class OrderedTree:
         loops.step(self._at, cursors, int(forward), prefix, out)
         return out
 
-    def rank(self, keys: Keys) -> Int64Array:
-        """Rows (entries by their counts) below each key, int64[n]."""
-        keys = self._checked(keys)
+    def rank(self, keys: Keys, above: bool = False) -> Int64Array:
+        """Rows (entries by their counts) below each key, int64[n]; with `above`, rows not above it.
+
+        Keys may have fewer words than the tree's.
+        """
+        keys = np.ascontiguousarray(keys, np.int64)
+        words = keys.shape[1]
         ranks = np.empty(len(keys), np.int64)
-        loops.rank(self._at, pa.py_buffer(keys).address, ranks)
+        address = pa.py_buffer(keys).address
+        loops.rank(self._at, address, words, int(above), 8 * words, ranks)
         return ranks
 
     def select(self, ranks: Int64Array) -> Int64Array:
@@ -187,8 +194,11 @@ class OrderedTree:
         return cursors
 
     def span(self, low: Keys, high: Keys) -> tuple[Int64Array, Int64Array]:
-        """All entries with low[i] <= key <= high[i]: (i int64[m], cursor int64[m]), in order."""
-        high = self._checked(high)
+        """All entries with low[i] <= key <= high[i]: (i int64[m], cursor int64[m]), in order.
+
+        Keys may have fewer words than the tree's, those of `low` and `high` each their own.
+        """
+        high = np.ascontiguousarray(high, np.int64)
         first = self.seek(low, FIRST_AT_LEAST)
         ends = pa.py_buffer(high).address
         resume = np.array([0, -2], np.int64)
@@ -196,7 +206,9 @@ class OrderedTree:
         pairs = SPAN_PAIRS
         while resume[0] < first.size:
             entry, probe = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
-            m = loops.span(self._at, first, ends, entry, probe, resume)
+            m = loops.span(
+                self._at, first, ends, high.shape[1], 8 * high.shape[1], entry, probe, resume
+            )
             entries.append(entry[:m])
             probes.append(probe[:m])
             pairs = min(4 * pairs, 1 << 20)
@@ -204,14 +216,16 @@ class OrderedTree:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate(probes), np.concatenate(entries)
 
+    def cursors(self) -> Int64Array:
+        """Cursors of all entries, in order."""
+        out = np.empty(self.entries, np.int64)
+        if out.size:
+            loops.walk(self._at, int(self.select(np.zeros(1, np.int64))[0]), out)
+        return out
+
     def dump(self) -> tuple[Keys, Int64Array]:
-        """All (keys, counts) in order."""
-        if not self.entries:
-            return np.empty((0, self.words), np.int64), np.empty(0, np.int64)
-        cursor = self.select(np.zeros(1, np.int64))
-        cursors = np.empty(self.entries, np.int64)
-        loops.walk(self._at, int(cursor[0]), cursors)
-        return self.read(cursors)
+        """All (keys int64[n, words], counts int64[n]) in order."""
+        return self.read(self.cursors())
 
     def _checked(self, keys: Keys) -> Keys:
         if keys.ndim != 2 or keys.shape[1] != self.words:

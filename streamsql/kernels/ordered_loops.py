@@ -35,6 +35,7 @@ from streamsql.kernels.ordered_nodes import (
     compare_keys,
     copy_down,
     descend,
+    descend_to,
     lower_slot,
     merge_up,
     open_slot,
@@ -136,35 +137,29 @@ def _before(t: Int, node: Int, slot: Int) -> Int:
 
 
 @kernel
-def seek(t: Int, keys: Int, mode: Int, prefix: Int, cursors: Array) -> None:
+def seek(
+    t: Int, keys: Int, mode: Int, words: Int, prefix: Int, stride: Int, cursors: Array
+) -> None:
     """cursors[i] = the entry that `mode` asks for; -1 if there is none.
 
-    prefix: the first so many words of the entry must be the key's (its group), else there is none.
+    words: keys are compared by their first so many words. prefix: the first so many words of the
+    entry must be the key's (its group), else there is none. stride: bytes from key to key.
     """
-    words, path = load_i64(t + WORDS), load_i64(t + PATH)
-    stride = 8 * words
+    path = load_i64(t + PATH)
+    whole = 8 * load_i64(t + WORDS)
     for i in range(cursors.size):
         key = keys + stride * i
-        depth = descend(t, key)
-        node = load_i64(path + 16 * depth)
-        leaf = at(t, node)
-        slot = lower_slot(t, words, leaf, key)
-        equal = (
-            slot < load_i32(leaf + SIZE)
-            and compare_keys(t, words, leaf + KEYS + stride * slot, key) == 0
-        )
-        if mode == FIRST_AT_LEAST:
-            cursor = _after(t, node, slot)
-        elif mode == FIRST_ABOVE:
-            cursor = _after(t, node, slot + 1 if equal else slot)
-        elif mode == LAST_AT_MOST:
-            cursor = _before(t, node, slot if equal else slot - 1)
-        elif mode == LAST_BELOW:
+        above = mode in (FIRST_ABOVE, LAST_AT_MOST)
+        depth = descend_to(t, key, words, above)
+        node, slot = load_i64(path + 16 * depth), load_i64(path + 16 * depth + 8)
+        if mode in (LAST_AT_MOST, LAST_BELOW):
             cursor = _before(t, node, slot - 1)
         else:
-            cursor = (node << ORDER_BITS) + slot if equal else -1
-        if cursor >= 0 and prefix > 0:
-            found = key_at(t, stride, cursor)
+            cursor = _after(t, node, slot)
+        if cursor >= 0:
+            found = key_at(t, whole, cursor)
+            if mode == EQUAL and compare_keys(t, words, found, key) != 0:
+                cursor = -1
             for w in range(prefix):
                 if load_i64(found + 8 * w) != load_i64(key + 8 * w):
                     cursor = -1
@@ -224,21 +219,17 @@ def step(t: Int, cursors: Array, forward: Int, prefix: Int, out: Array) -> None:
 
 
 @kernel
-def rank(t: Int, keys: Int, ranks: Array) -> None:
-    """ranks[i] = sum of the counts of all entries below key i."""
-    words, path = load_i64(t + WORDS), load_i64(t + PATH)
-    stride = 8 * words
+def rank(t: Int, keys: Int, words: Int, above: Int, stride: Int, ranks: Array) -> None:
+    """ranks[i] = sum of the counts of all entries below key i; with `above`, of those not above
+    it."""
+    path = load_i64(t + PATH)
     for i in range(ranks.size):
-        key = keys + stride * i
-        depth = descend(t, key)
+        depth = descend_to(t, keys + stride * i, words, above)
         total = 0
-        for d in range(depth):
+        for d in range(depth + 1):
             counts = at(t, load_i64(path + 16 * d)) + COUNTS
             for slot in range(load_i64(path + 16 * d + 8)):
                 total += load_i64(counts + 8 * slot)
-        leaf = at(t, load_i64(path + 16 * depth))
-        for slot in range(lower_slot(t, words, leaf, key)):
-            total += load_i64(leaf + COUNTS + 8 * slot)
         ranks[i] = total
 
 
@@ -267,20 +258,28 @@ def select(t: Int, ranks: Array, cursors: Array) -> None:
 
 
 @kernel
-def span(t: Int, first: Array, ends: Int, out_entry: Array, out_probe: Array, resume: Array) -> Int:
-    """All entries from cursor first[i] to the last one not above key `ends` i.
+def span(
+    t: Int,
+    first: Array,
+    ends: Int,
+    words: Int,
+    end_stride: Int,
+    out_entry: Array,
+    out_probe: Array,
+    resume: Array,
+) -> Int:
+    """All entries from cursor first[i] to the last one not above key `ends` i (by `words`).
 
     Writes (cursor, i) pairs until the arrays are full. resume int64[2]: (i, cursor) to go on with;
     done when i = n. Returns the number of pairs.
     """
-    words = load_i64(t + WORDS)
-    stride = 8 * words
+    stride = 8 * load_i64(t + WORDS)
     m = 0
     i, c = resume[0], resume[1]
     while i < first.size:
         if c == -2:
             c = first[i]
-        end = ends + stride * i
+        end = ends + end_stride * i
         while c >= 0 and compare_keys(t, words, key_at(t, stride, c), end) <= 0:
             if m == out_entry.size:
                 resume[0], resume[1] = i, c

@@ -10,15 +10,14 @@ Keys below a node's first key belong to its first child.
 A tree is known by the address `t` of its head, int64[16]: what changes (root, nodes made, head of
 the free nodes, entries, total count, error), then where things are: the table of pages and how
 many nodes they hold, the size of a node, the words of a key, their kinds (int64 a word), the
-tables of the text column that text words point into (`offsets`, `wide`, `arenas` of a column
-store), and a scratch array for the way from root to leaf, (node, slot) by level. Only addresses are
+addresses and sizes of the texts that text words name (`text_pool`), and a scratch array for the
+way from root to leaf, (node, slot) by level. Only addresses are
 passed on: numba counts references to arrays at every call, which costs more than a comparison.
 """
 
 from __future__ import annotations
 
 from streamsql.kernels.bits import (
-    load_i8,
     load_i32,
     load_i64,
     load_u8,
@@ -26,7 +25,6 @@ from streamsql.kernels.bits import (
     store_i32,
     store_i64,
 )
-from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK
 from streamsql.kernels.jit import Int, device
 
 ORDER = 64  # entries a node
@@ -39,14 +37,12 @@ KEYS = CHILDREN + 4 * ORDER
 HEIGHT_MAX = 16
 
 ROOT, MADE, FREE, ENTRIES, TOTAL, ERROR = (8 * i for i in range(6))
-PAGES, CAPACITY, BYTES, WORDS, KINDS, TEXT_OFFSETS, TEXT_WIDE, TEXT_ARENAS, PATH = (
-    8 * i for i in range(6, 15)
-)
+PAGES, CAPACITY, BYTES, WORDS, KINDS, TEXTS, TEXT_SIZES, PATH = (8 * i for i in range(6, 14))
 HEAD_WORDS = 16
 OK, NEGATIVE = 0, 1
 
 PLAIN, TEXT, TEXT_DESCENDING = 0, 1, 2
-"""A word is a number; or the row of a text, compared by its bytes, ascending or descending."""
+"""A word is a number; or the slot of a text, compared by its bytes, ascending or descending."""
 
 
 def node_bytes(words: int) -> int:
@@ -83,19 +79,6 @@ def compare_bytes(a: Int, a_size: Int, b: Int, b_size: Int) -> Int:
 
 
 @device
-def _text(t: Int, row: Int) -> tuple[Int, Int]:
-    """(address, size) of the text in this row of the tree's text column."""
-    c, k = row >> CHUNK_BITS, row & CHUNK_MASK
-    offsets = load_i64(load_i64(t + TEXT_OFFSETS) + 8 * c)
-    arena = load_i64(load_i64(t + TEXT_ARENAS) + 8 * c)
-    if load_i8(load_i64(t + TEXT_WIDE) + c):
-        start, end = load_i64(offsets + 8 * k), load_i64(offsets + 8 * k + 8)
-    else:
-        start, end = load_i32(offsets + 4 * k), load_i32(offsets + 4 * k + 4)
-    return arena + start, end - start
-
-
-@device
 def compare_keys(t: Int, words: Int, a: Int, b: Int) -> Int:
     """-1, 0 or 1: the keys at two addresses."""
     for w in range(words):
@@ -105,9 +88,11 @@ def compare_keys(t: Int, words: Int, a: Int, b: Int) -> Int:
         kind = load_i64(load_i64(t + KINDS) + 8 * w)
         if kind == PLAIN:
             return -1 if x < y else 1
-        x_at, x_size = _text(t, x)
-        y_at, y_size = _text(t, y)
-        order = compare_bytes(x_at, x_size, y_at, y_size)
+        texts, sizes = load_i64(t + TEXTS), load_i64(t + TEXT_SIZES)
+        order = compare_bytes(
+            load_i64(texts + 8 * x), load_i64(sizes + 8 * x),
+            load_i64(texts + 8 * y), load_i64(sizes + 8 * y),
+        )  # fmt: skip
         if order != 0:
             return order if kind == TEXT else -order
     return 0
@@ -115,12 +100,29 @@ def compare_keys(t: Int, words: Int, a: Int, b: Int) -> Int:
 
 @device
 def lower_slot(t: Int, words: Int, base: Int, key: Int) -> Int:
-    """First slot of the node whose key is not below `key` (its size if none)."""
+    """First slot of the node whose key is not below `key` (its size if none).
+
+    words: compare only the first so many words of the keys (here and below).
+    """
     low, high = 0, load_i32(base + SIZE)
-    stride = 8 * words
+    stride = 8 * load_i64(t + WORDS)
     while low < high:
         middle = (low + high) >> 1
         if compare_keys(t, words, base + KEYS + middle * stride, key) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@device
+def upper_slot(t: Int, words: Int, base: Int, key: Int) -> Int:
+    """First slot of the node whose key is above `key` (its size if none)."""
+    low, high = 0, load_i32(base + SIZE)
+    stride = 8 * load_i64(t + WORDS)
+    while low < high:
+        middle = (low + high) >> 1
+        if compare_keys(t, words, base + KEYS + middle * stride, key) <= 0:
             low = middle + 1
         else:
             high = middle
@@ -347,5 +349,26 @@ def descend(t: Int, key: Int) -> Int:
             return depth
         slot = child_slot(t, words, p, key)
         store_i64(path + 16 * depth + 8, slot)
+        node = load_i32(p + CHILDREN + 4 * slot)
+        depth += 1
+
+
+@device
+def descend_to(t: Int, key: Int, words: Int, above: Int) -> Int:
+    """Like `descend`, by the first `words` words: to the leaf where keys not below `key` begin, or,
+    with `above`, keys above it. Returns the depth; the leaf's slot is the place, which may be its
+    end."""
+    path = load_i64(t + PATH)
+    node, depth = load_i64(t + ROOT), 0
+    while True:
+        p = at(t, node)
+        slot = upper_slot(t, words, p, key) if above else lower_slot(t, words, p, key)
+        leaf = load_i32(p + LEVEL) == 0
+        if not leaf:
+            slot = max(slot - 1, 0)
+        store_i64(path + 16 * depth, node)
+        store_i64(path + 16 * depth + 8, slot)
+        if leaf:
+            return depth
         node = load_i32(p + CHILDREN + 4 * slot)
         depth += 1

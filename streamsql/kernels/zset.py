@@ -73,6 +73,8 @@ def find_retracted(
             continue
         p = seek(table, mask, h0[i], h1[i])
         r = value_of(table[2 * p + 1]) if p >= 0 else ABSENT
+        if r >= 0 and weights[r] == 0:
+            r = ABSENT  # a dead row comes back to life as an insertion does
         rows[i] = r
         if not allow_negative and (r < 0 or weights[r] + w[i] < 0):
             return i

@@ -413,6 +413,8 @@ class Arrangement:
             at += n
         for key in range(len(self._keys)):
             self._link_stored(key)
+        if w is not None and bool((w < 0).any()):
+            self._build_index()  # insertions must find the rows they make up for
         self.generation += 1
 
 

@@ -314,7 +314,8 @@ class ArrowColumn(Column):
             parts[-1] = pa.concat_arrays([parts[-1], last])
 
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
-        # Arrow's take of a chunked array would first join all chunks; ours touches only parts with rows
+        # Arrow's take of a chunked array would first join all chunks; ours touches only parts with
+        # rows
         parts = [part for chunk in self.parts for part in chunk]
         starts = np.cumsum([0, *(len(part) for part in parts)])
         owner = np.searchsorted(starts, rows, "right") - 1
