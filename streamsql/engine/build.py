@@ -93,7 +93,7 @@ class CatalogBuilder:
         if relation.kind == "table":
             table = request.new_tables.get(relation.oid)
             if table is None:
-                table = new_table_state(relation, built.catalog, self.engine.version)
+                table = new_table_state(relation, built.catalog)
             built.tables[relation.oid] = table
             built.nodes[relation.oid] = self._source_node(relation)
             if relation.connector:

@@ -71,6 +71,31 @@ class Committer:
         self.next_version += 1
         return tick
 
+    def run_alone(self, tick: Tick) -> None:
+        """Log and run a tick that is not a session's write: the clock, a watermark."""
+        self.apply_time(tick)
+        try:
+            self.engine.durability.log([tick])
+        except (OSError, DiskError) as error:
+            raise disk_error(error) from error
+        self.run([tick])
+
+    def apply_time(self, tick: Tick) -> None:
+        """Move watermarks by hand, and those that the clock moves."""
+        for relation_id, value in tick.advance.items():
+            for oid, tracker in self.engine.trackers():
+                if oid == relation_id:
+                    tracker.advance_to(value, tick.now_us)
+                    tick.watermarks[oid] = tracker.value
+        tick.watermarks.update(self.engine.ingest.clock(tick.now_us))
+
+    def set_clock(self, mode: str) -> None:
+        """`SET streamsql.clock`: from this tick on."""
+        self.engine.set_clock(mode)
+        tick = self.new_tick()
+        tick.clock = mode
+        self.run_alone(tick)
+
     # --- phase A --------------------------------------------------------------------------------
     def stage(self, request: CommitRequest) -> Tick | None:
         """Check and apply a request's writes; None if they change nothing.

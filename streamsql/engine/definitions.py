@@ -20,7 +20,6 @@ from streamsql.dialect.statements import ColumnDef, CreateTable
 from streamsql.engine.binding import BindScope, bind_scalar
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.watermarks import DEFAULT_MAX_FUTURE_US, WatermarkPolicy
-from streamsql.functions.coerce import coerce
 from streamsql.functions.expressions import Expr, columns_used
 from streamsql.plan.binder.context import NOW_TICK
 
@@ -117,13 +116,13 @@ def bind_program(statement: CreateTable, schema: Schema, scope: BindScope) -> Ta
 
 def _bind_default(column: ColumnDef, type_: SqlType, scope: BindScope) -> Expr:
     assert column.default is not None
-    expr = bind_scalar(column.default, Schema(()), scope.context())
     try:
-        return coerce(expr, type_, "assignment")
+        return bind_scalar(column.default, Schema(()), scope.context(), target=type_)
     except DatatypeMismatch as error:
+        found = bind_scalar(column.default, Schema(()), scope.context()).type
         raise DatatypeMismatch(
-            f'column "{column.name}" is of type {type_} but default expression is of type '
-            f"{expr.type}",
+            f'column "{column.name}" is of type {type_} but default expression is of type {found}',
+            position=error.position,
             hint="You will need to rewrite or cast the expression.",
         ) from error
 
@@ -132,13 +131,13 @@ def _bind_generated(
     column: ColumnDef, schema: Schema, type_: SqlType, made: set[int], scope: BindScope
 ) -> Expr:
     assert column.generated is not None
-    expr = bind_scalar(column.generated, schema, scope.context(now=NOW_TICK))
+    expr = bind_scalar(column.generated, schema, scope.context(now=NOW_TICK), target=type_)
     for i in sorted(columns_used(expr) & made):
         raise InvalidObjectDefinition(
             f'cannot use generated column "{schema[i].name}" in column generation expression',
             detail="A generated column cannot reference another generated column.",
         )
-    return coerce(expr, type_, "assignment")
+    return expr
 
 
 def _bind_watermark(

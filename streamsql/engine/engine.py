@@ -180,12 +180,18 @@ class Engine:
         return self.tables.get(oid) or self.views.get(oid)
 
     def read_view(
-        self, version: int | None = None, pending: Mapping[int, PendingWrites] | None = None
+        self,
+        version: int | None = None,
+        pending: Mapping[int, PendingWrites] | None = None,
+        stored: Callable[[int], Stored | None] | None = None,
     ) -> ReadView:
-        """A view of one version (None = the newest published) and a transaction's writes."""
+        """A view of one version (None = the newest published) and a transaction's writes.
+
+        stored: where the rows of a relation are, if a transaction has made some itself.
+        """
         return ReadView(
             self.version if version is None else version,
-            self.stored,
+            stored or self.stored,
             self.lock,
             self.virtual,
             pending or {},

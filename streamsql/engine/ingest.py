@@ -84,7 +84,7 @@ class Ingest:
                 left -= sum(n for n, _ in entries)
                 self._taken.append((source, entries, source.mark()))
         now_us = engine.advance_now()
-        watermarks = self._clock(now_us)
+        watermarks = self.clock(now_us)
         if not self._taken and not watermarks and not engine.circuit_due(now_us):
             return None
         tick = committer.new_tick()
@@ -95,7 +95,8 @@ class Ingest:
                     self._take(source, arrival, tick)
         return tick
 
-    def _clock(self, now_us: int) -> dict[int, int]:
+    def clock(self, now_us: int) -> dict[int, int]:
+        """Let the clock pass for idle relations: those whose watermark rose, with it."""
         moved: dict[int, int] = {}
         for oid, tracker in self.engine.trackers():
             if tracker.policy.idle_timeout_us is not None and tracker.clock(now_us):

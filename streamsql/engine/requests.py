@@ -26,7 +26,8 @@ class Write(Protocol):
     and says what becomes of the table; `evaluate` reads again what the statement depends on, after
     a StaleRead."""
 
-    relation_id: int
+    @property
+    def relation_id(self) -> int: ...
 
     def resolve(self, image: TableImage) -> Resolved: ...
 

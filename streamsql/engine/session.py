@@ -27,7 +27,8 @@ from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
 from streamsql.engine.requests import CommitRequest
 from streamsql.engine.settings import Variables, duration_ms, split_search_path
-from streamsql.engine.statements.registry import Handler, handler_of
+from streamsql.engine.statements.handler import Handler
+from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.transaction import Transaction
 
@@ -226,7 +227,7 @@ class Session:
         transaction = self.transaction
         if transaction is None:
             return self.engine.read_view()
-        return self.engine.read_view(transaction.pin(), transaction.writes)
+        return self.engine.read_view(transaction.pin(), transaction.writes, transaction.stored)
 
     def table(self, oid: int) -> TableState | None:
         """The state of a table that this session sees."""

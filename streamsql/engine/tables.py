@@ -15,10 +15,10 @@ from streamsql.engine.storage.watermarks import Int64Array, WatermarkTracker, to
 from streamsql.functions.evaluator import Evaluator
 
 
-def new_table_state(relation: Relation, catalog: Catalog, version: int) -> TableState:
+def new_table_state(relation: Relation, catalog: Catalog) -> TableState:
     """An empty table; its definition is bound under the settings it was written under."""
     program = program_of(relation, BindScope(catalog, relation.context))
-    return TableState(relation, version, watermark_tracker(relation, program))
+    return TableState(relation, watermark_tracker(relation, program))
 
 
 def watermark_tracker(relation: Relation, program: TableProgram) -> WatermarkTracker | None:
@@ -36,11 +36,9 @@ def watermark_values(
     """Rows → the watermark expression of each, µs; a row it fails on moves nothing."""
     assert program.watermark is not None
     evaluator = Evaluator([program.watermark], relation.columns)
-    timezone = relation.context.timezone
 
     def values(rows: pa.RecordBatch, now_us: int) -> Int64Array:
         result = evaluator.run_skipping(rows, now_us, on_error="null")
         return to_us(result.columns[0])
 
-    del timezone
     return values

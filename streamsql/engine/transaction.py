@@ -12,6 +12,7 @@ from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import CreateRelation, DdlOp, DropRelation
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.engine import Engine
+from streamsql.engine.reads.view import Stored
 from streamsql.engine.requests import CommitRequest, PreparedWrite
 from streamsql.engine.storage.table import TableState
 
@@ -78,6 +79,10 @@ class Transaction:
     def table(self, oid: int) -> TableState | None:
         """The state of a table, made here or there before."""
         return self.new_tables.get(oid) or self.engine.tables.get(oid)
+
+    def stored(self, oid: int) -> Stored | None:
+        """Rows of a relation, of one made here too."""
+        return self.new_tables.get(oid) or self.engine.stored(oid)
 
     def pending(self, table: TableState) -> PendingWrites:
         """The writes to a table so far."""

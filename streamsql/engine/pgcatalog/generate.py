@@ -59,6 +59,7 @@ def main(dsn: str) -> None:
             " AND n.nspname IN ('pg_catalog', 'information_schema') ORDER BY 1 DESC, 2"
         ).fetchall()
         out = [_relation(connection, *row) for row in relations]
+        out.append(_keywords(connection))
     table = pa.Table.from_pylist(
         out,
         schema=pa.schema(
@@ -97,6 +98,24 @@ def _relation(connection: Any, schema: str, name: str, oid: int) -> dict[str, An
         "schema": schema,
         "name": name,
         "oid": _moved(oid),
+        "columns": json.dumps(names),
+        "rows": sink.getvalue().to_pybytes(),
+    }
+
+
+def _keywords(connection: Any) -> dict[str, Any]:
+    """pg_get_keywords() as if it were a relation."""
+    names = [("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)]
+    fields = pa.schema([pa.field(n, pgtypes.storage(t).arrow) for n, t in names])
+    rows = connection.execute("SELECT * FROM pg_get_keywords()").fetchall()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, fields) as writer:
+        arrays = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(fields)]
+        writer.write_batch(pa.record_batch(arrays, schema=fields))
+    return {
+        "schema": "pg_catalog",
+        "name": "pg_get_keywords",
+        "oid": 0,
         "columns": json.dumps(names),
         "rows": sink.getvalue().to_pybytes(),
     }

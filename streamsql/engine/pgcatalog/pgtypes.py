@@ -79,7 +79,7 @@ TEXTS = frozenset({TEXT_OID, NAME, CHAR, VARCHAR, BPCHAR, CSTRING, UNKNOWN})
 INTEGERS = frozenset({INT2, INT4, INT8})
 NUMBERS = INTEGERS | {FLOAT4, FLOAT8, NUMERIC_OID}
 
-_NAMES: dict[str, int] = {
+NAMES: dict[str, int] = {
     "bool": BOOL, "bytea": BYTES, '"char"': CHAR, "name": NAME, "int8": INT8, "int2": INT2,
     "int2vector": INT2VECTOR, "int4": INT4, "regproc": REGPROC, "text": TEXT_OID, "oid": OID,
     "tid": TID, "xid": XID, "xid8": INT8, "cid": CID, "oidvector": OIDVECTOR, "float4": FLOAT4,
@@ -139,9 +139,9 @@ def named_type(kind: exp.DataType) -> int | None:
     if kind.this is exp.DType.USERDEFINED:
         name = str(kind.args.get("kind"))
         if name.startswith("_"):
-            element = _NAMES.get(name[1:])
+            element = NAMES.get(name[1:])
             return None if element is None else ARRAY_TYPE.get(element)
-        return _NAMES.get(name, _NAMES.get(name.lower()))
+        return NAMES.get(name, NAMES.get(name.lower()))
     return _PARSED.get(kind.this.name)
 
 

@@ -12,7 +12,6 @@ from streamsql.core.errors import (
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import Deallocate, ExecuteStatement, PrepareStatement
 from streamsql.engine.api import Prepared, Result
-from streamsql.engine.dml.values import assign
 from streamsql.engine.reads.plans import freeze_expression
 from streamsql.engine.statements.handler import Description, Handler, Types
 from streamsql.functions.evaluator import Evaluator
@@ -78,11 +77,8 @@ def _evaluate(
     blank = make_batch([], Schema(()).arrow, 1)
     now_us = session.now_us()
     found: list[Literal] = []
-    for i, (tree, type_) in enumerate(
-        zip(statement.arguments, prepared.parameter_types, strict=True), 1
-    ):
+    for tree, type_ in zip(statement.arguments, prepared.parameter_types, strict=True):
         expr = bind_scalar(tree, Schema(()), context, target=type_)
-        expr = assign(expr, f"${i}", type_, context, None)
         expr = freeze_expression(expr, (), now_us)
         if isinstance(expr, Literal):
             found.append(expr)

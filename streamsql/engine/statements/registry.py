@@ -8,9 +8,14 @@ from streamsql.core.errors import FeatureNotSupported
 from streamsql.dialect import statements as s
 from streamsql.engine.api import Result
 from streamsql.engine.statements import (
+    admin,
+    cursors,
     dml,
+    prepared,
     queries,
     schemas,
+    show,
+    subscribe,
     tables,
     transactions,
     variables,
@@ -38,6 +43,21 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.CreateSchema: schemas.CREATE_SCHEMA,
     s.Drop: schemas.DROP,
     s.Comment: schemas.COMMENT,
+    s.Subscribe: subscribe.HANDLER,
+    s.DeclareCursor: cursors.DECLARE,
+    s.Fetch: cursors.FETCH,
+    s.CloseCursor: cursors.CLOSE,
+    s.PrepareStatement: prepared.PREPARE,
+    s.ExecuteStatement: prepared.EXECUTE,
+    s.Deallocate: prepared.DEALLOCATE,
+    s.ShowObjects: show.SHOW_OBJECTS,
+    s.ShowCreate: show.SHOW_CREATE,
+    s.Describe: show.DESCRIBE,
+    s.Flush: admin.FLUSH,
+    s.AdvanceClock: admin.ADVANCE_CLOCK,
+    s.AdvanceWatermark: admin.ADVANCE_WATERMARK,
+    s.Verify: admin.VERIFY,
+    s.Notify: admin.NOTIFY,
     s.Empty: Handler(_empty, in_failed=True),
 }
 

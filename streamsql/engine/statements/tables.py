@@ -60,7 +60,7 @@ def run(
     table = None
     if relation.kind == "table":
         tracker = watermark_tracker(relation, program)
-        table = TableState(relation, session.engine.version, tracker)
+        table = TableState(relation, tracker)
     ops.append(CreateRelation(relation))
     session.change_catalog_all(ops, {} if table is None else {relation.oid: table})
     return Result(tag_of(statement))
@@ -196,7 +196,7 @@ def create_as(
             raise DuplicateColumn(f'column "{column}" specified more than once')
     columns = Schema(tuple(Column(n, c.type) for n, c in zip(names, bound.schema, strict=True)))
     relation = make_relation(session, statement, schema, name, columns)
-    table = TableState(relation, session.engine.version)
+    table = TableState(relation)
     rows = run_plan(session, bound.plan, session.read_view(), ())
     batches = rows.combine_chunks().to_batches()
     pending = PendingWrites.none(table)

@@ -30,7 +30,7 @@ def run_set(
     name = find(statement.name).name
     if name == CLOCK:
         mode = session.variables.set(CLOCK, statement.value)
-        session.engine.call(lambda: session.engine.durability.set_clock(mode))
+        session.engine.call(lambda: session.engine.committer.set_clock(mode))
         return Result("SET")
     transaction = session.transaction
     if statement.local and transaction is None:

@@ -55,9 +55,7 @@ class TableChange:
 class TableState:
     """The rows of one table. relation: its definition (replaced when it is altered)."""
 
-    def __init__(
-        self, relation: Relation, version: int, tracker: WatermarkTracker | None = None
-    ) -> None:
+    def __init__(self, relation: Relation, tracker: WatermarkTracker | None = None) -> None:
         self.relation = relation
         self.tracker = tracker
         self.num_columns = len(relation.columns)
@@ -68,7 +66,7 @@ class TableState:
         self.identity = relation.primary_key or (self.num_columns,)
         self.store = Arrangement(self.schema, self.identity)
         self.next_row_id = 1
-        self.log = ChangeLog(version)
+        self.log = ChangeLog(0)  # before its first change a table is empty
         # the identity index tells rows apart by representation; where SQL's equality is the same,
         # it serves look-ups by key as well, and no second index is built
         self._exact_identity = all(self.schema[i].type.kind in _EXACT for i in self.identity)

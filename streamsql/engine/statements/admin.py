@@ -1,0 +1,140 @@
+"""FLUSH, the manual clock, watermarks by hand, VERIFY, LISTEN/NOTIFY."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from streamsql.core.clock import ManualClock
+from streamsql.core.delta import Delta, concat
+from streamsql.core.errors import ObjectNotInPrerequisiteState
+from streamsql.core.types import BIGINT, TEXT, TIMESTAMPTZ
+from streamsql.dialect.statements import (
+    AdvanceClock,
+    AdvanceWatermark,
+    Flush,
+    Notify,
+    Verify,
+)
+from streamsql.engine.api import Result
+from streamsql.engine.json_rows import rows_as_json
+from streamsql.engine.reads.duck import run_sql
+from streamsql.engine.reads.plans import freeze, scans
+from streamsql.engine.reads.select import plan_sql, relation_table
+from streamsql.engine.requests import Tick
+from streamsql.engine.statements.common import lookup, rows_result
+from streamsql.engine.statements.handler import Handler, Types, returns
+from streamsql.engine.storage.watermarks import to_us
+from streamsql.engine.views import bind_view
+from streamsql.functions.expressions import Literal
+from streamsql.functions.literals import parse_literal, to_arrow_scalar
+from streamsql.state.consolidate import consolidate
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+
+def run_flush(
+    session: Session, statement: Flush, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """FLUSH, WAIT: what sources have delivered is visible afterwards."""
+    session.engine.ingest.flush()
+    return Result("FLUSH")
+
+
+def run_advance_clock(
+    session: Session, statement: AdvanceClock, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """ADVANCE CLOCK TO '…' | BY INTERVAL '…'. Raises: 55000 unless the clock is manual."""
+    engine = session.engine
+    clock = engine.clock
+    if not isinstance(clock, ManualClock):
+        raise ObjectNotInPrerequisiteState(
+            "the clock is not manual",
+            hint="Run SET streamsql.clock = 'manual' first.",
+        )
+    if statement.to is not None:
+        literal = parse_literal(statement.to, TIMESTAMPTZ, None, session.timezone)
+        target = int(to_us(pa.array([to_arrow_scalar(literal).as_py()], TIMESTAMPTZ.arrow))[0])
+    else:
+        target = engine.clock_us() + (statement.by_us or 0)
+
+    def advance() -> None:
+        clock.advance_to(max(target, engine.clock_us()) if statement.to is None else target)
+        engine.committer.run_alone(engine.committer.new_tick())
+
+    engine.call(advance)
+    return Result("ADVANCE CLOCK")
+
+
+def run_advance_watermark(
+    session: Session, statement: AdvanceWatermark, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """ADVANCE WATERMARK FOR t TO '…'."""
+    relation = lookup(session, statement.relation, kinds=("table", "source"))
+    column = relation.watermark_column
+    if column is None:
+        raise ObjectNotInPrerequisiteState(
+            f'relation "{relation.name}" has no watermark',
+            hint="Define one with WATERMARK FOR column AS expression.",
+        )
+    type_ = relation.columns[column].type
+    literal = parse_literal(statement.to, type_, None, session.timezone)
+    target = int(to_us(pa.array([to_arrow_scalar(literal).as_py()], type_.arrow))[0])
+    engine = session.engine
+
+    def advance() -> None:
+        tick: Tick = engine.committer.new_tick()
+        tick.advance[relation.oid] = target
+        engine.committer.run_alone(tick)
+
+    engine.call(advance)
+    return Result("ADVANCE WATERMARK")
+
+
+VERIFY_COLUMNS = (("weight", BIGINT), ("row", TEXT))
+
+
+def run_verify(
+    session: Session, statement: Verify, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """VERIFY MATERIALIZED VIEW: the rows that are too many (+) or missing (−); none if it is right.
+
+    Compares with the query computed anew by DuckDB, over the same version of its inputs. Rows that
+    were late for a window of the view are not in it, and are reported as missing.
+    """
+    relation = lookup(session, statement.name, kinds=("materialized_view",))
+    engine = session.engine
+    plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
+    view = engine.read_view()
+    wanted = {s.relation_id for s in scans(plan)} | {relation.oid}
+    tables = view.tables(wanted)
+    present = tables[relation.oid]
+    named = {relation_table(oid): t for oid, t in tables.items()}
+    batches = run_sql(engine.pool, plan_sql(plan), named, plan.schema, session.token)
+    fresh = [Delta(b).negate() for b in batches]
+    stored = [Delta(b) for b in present.combine_chunks().to_batches()]
+    difference = consolidate(concat([*stored, *fresh], relation.columns))
+    rows = rows_as_json(difference.batch, relation.columns).to_pylist()
+    weights = difference.weights_or_ones().tolist()
+    return rows_result("VERIFY", VERIFY_COLUMNS, list(zip(weights, rows, strict=True)))
+
+
+def run_notify(
+    session: Session, statement: Notify, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """LISTEN, UNLISTEN and NOTIFY are accepted; there is nobody to notify yet."""
+    if statement.action.lower() == "listen":
+        session.notice(
+            "LISTEN has no effect: notifications are not delivered",
+            hint="Use SUBSCRIBE for changes of a view.",
+        )
+    return Result(statement.action.upper())
+
+
+FLUSH = Handler(run_flush, tag="FLUSH")
+ADVANCE_CLOCK = Handler(run_advance_clock, tag="ADVANCE CLOCK")
+ADVANCE_WATERMARK = Handler(run_advance_watermark, tag="ADVANCE WATERMARK")
+VERIFY = Handler(run_verify, returns(*VERIFY_COLUMNS), "VERIFY")
+NOTIFY = Handler(run_notify, tag="NOTIFY")

@@ -1,0 +1,165 @@
+"""SHOW of catalog objects, SHOW CREATE, DESCRIBE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.errors import FeatureNotSupported, UndefinedObject, UndefinedSchema
+from streamsql.core.types import BIGINT, BOOLEAN, TEXT, SqlType
+from streamsql.dialect.statements import Describe, Name, ShowCreate, ShowObjects
+from streamsql.engine.api import Result, ResultColumn
+from streamsql.engine.catalog import DATABASE
+from streamsql.engine.relations import Relation
+from streamsql.engine.statements.common import lookup, rows_result
+from streamsql.engine.statements.handler import Description, Handler, Types
+from streamsql.functions.expressions import Literal
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+Columns = tuple[tuple[str, SqlType], ...]
+Rows = Sequence[Sequence[object]]
+
+NAMES: Columns = (("Name", TEXT),)
+COLUMNS: Columns = (
+    ("Name", TEXT), ("Type", TEXT), ("Nullable", BOOLEAN), ("Key", TEXT), ("Description", TEXT)
+)  # fmt: skip
+RELATION_KINDS = {
+    "tables": "table",
+    "sources": "source",
+    "views": "view",
+    "materialized views": "materialized_view",
+}
+SHAPES: dict[str, Columns] = {
+    "jobs": (("Id", BIGINT), ("Name", TEXT), ("Type", TEXT), ("Status", TEXT), ("Error", TEXT)),
+    "columns": COLUMNS,
+    "indexes": (("Name", TEXT), ("On", TEXT), ("Key", TEXT)),
+    "functions": (("Name", TEXT), ("Kind", TEXT)),
+}
+
+
+def _rows(session: Session, statement: ShowObjects) -> Rows:
+    kind = statement.kind
+    if kind in RELATION_KINDS:
+        return _relations(session, statement, RELATION_KINDS[kind])
+    if kind == "columns":
+        assert statement.relation is not None
+        return column_rows(session, lookup(session, statement.relation))
+    if kind == "schemas":
+        return [(name,) for name in session.catalog.schemas]
+    if kind == "databases":
+        return [(DATABASE,)]
+    if kind == "jobs":
+        jobs = session.engine.system.table("jobs")
+        return list(zip(*(c.to_pylist() for c in jobs.columns), strict=True))
+    if kind == "indexes":
+        return _indexes(session, statement.relation)
+    if kind == "functions":
+        return _functions()
+    if kind in ("sinks", "subscriptions"):
+        return []
+    raise FeatureNotSupported(
+        f"SHOW {kind.upper()} is not supported", hint="Read the catalog in pg_catalog instead."
+    )
+
+
+def _relations(session: Session, statement: ShowObjects, kind: str) -> Rows:
+    schema = statement.schema
+    if schema is not None and schema not in session.catalog.schemas:
+        raise UndefinedSchema(f'schema "{schema}" does not exist')
+    path = {schema} if schema is not None else set(session.search_path)
+    return [
+        (r.name,) for r in session.catalog.relations.values() if r.kind == kind and r.schema in path
+    ]
+
+
+def column_rows(session: Session, relation: Relation) -> Rows:
+    """A relation's columns: name, type, nullable, key, comment."""
+    comments = session.catalog.comments
+    rows = []
+    for i, column in enumerate(relation.columns):
+        keys = ["PRIMARY KEY" if k.primary else "UNIQUE" for k in relation.keys if i in k.columns]
+        if i == relation.watermark_column and relation.kind in ("table", "source"):
+            keys.append("WATERMARK")
+        comment = comments.get((relation.oid, i + 1))
+        rows.append(
+            (column.name, str(column.type), column.nullable, ", ".join(keys) or None, comment)
+        )
+    return rows
+
+
+def _indexes(session: Session, name: Name | None) -> Rows:
+    relations = [lookup(session, name)] if name else session.catalog.user_relations()
+    return [
+        (key.name, r.name, ", ".join(r.columns[i].name for i in key.columns))
+        for r in relations
+        for key in r.keys
+    ]
+
+
+def _functions() -> Rows:
+    from streamsql.functions import registry
+
+    names = sorted(registry.functions())
+    return [(n, "scalar") for n in names if n[:1].isalpha()]
+
+
+def shape(statement: ShowObjects) -> Columns:
+    """The columns of the answer."""
+    return SHAPES.get(statement.kind, NAMES)
+
+
+def describe_show(session: Session, statement: ShowObjects, declared: Types) -> Description:
+    """The answer's columns."""
+    return _described(shape(statement))
+
+
+def _described(columns: Columns) -> Description:
+    return Description(tuple(ResultColumn(n, t) for n, t in columns))
+
+
+def run_show(
+    session: Session, statement: ShowObjects, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """SHOW kind [FROM …] [LIKE pattern]."""
+    columns = shape(statement)
+    rows = list(_rows(session, statement))
+    if statement.like is not None and rows:
+        names = pa.array([row[0] for row in rows], pa.string())
+        keep = pc.match_like(names, statement.like).to_pylist()
+        rows = [row for row, kept in zip(rows, keep, strict=True) if kept]
+    return rows_result("SHOW", columns, rows)
+
+
+CREATE_COLUMNS: Columns = (("Name", TEXT), ("Create Sql", TEXT))
+
+
+def run_show_create(
+    session: Session, statement: ShowCreate, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """The user's own text."""
+    kinds = {"table": "table", "source": "source", "view": "view",
+             "materialized view": "materialized_view"}  # fmt: skip
+    if statement.kind not in kinds:
+        name = ".".join(statement.name)
+        raise UndefinedObject(f'{statement.kind} "{name}" does not exist')
+    relation = lookup(session, statement.name, kinds=[kinds[statement.kind]])
+    row = (f"{relation.schema}.{relation.name}", relation.sql)
+    return rows_result("SHOW", CREATE_COLUMNS, [row])
+
+
+def run_describe(
+    session: Session, statement: Describe, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """DESCRIBE relation."""
+    relation = lookup(session, statement.name)
+    return rows_result("DESCRIBE", COLUMNS, column_rows(session, relation))
+
+
+SHOW_OBJECTS = Handler(run_show, describe_show, "SHOW")
+SHOW_CREATE = Handler(run_show_create, lambda s, st, d: _described(CREATE_COLUMNS), "SHOW")
+DESCRIBE = Handler(run_describe, lambda s, st, d: _described(COLUMNS), "DESCRIBE")
