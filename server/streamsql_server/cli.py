@@ -77,16 +77,10 @@ def serve(
 @_memory
 def repl(dsn: str | None, data_dir: Path | None, memory: bool) -> None:
     """Type SQL: on a server (DSN) or on a database in this process."""
-    import importlib
-
     if dsn and (data_dir or memory):
         raise click.UsageError("give a DSN, or --data-dir, or --memory")
-    arguments = [dsn] if dsn else []
-    if memory:
-        arguments.append("--memory")
-    elif data_dir:
-        arguments += ["--data-dir", str(data_dir)]
-    sys.exit(importlib.import_module("streamsql_repl").main(arguments))
+    path = _database_path(data_dir, memory) if data_dir or memory else None
+    sys.exit(_module("streamsql_repl").main(dsn, path))
 
 
 @main.command()
