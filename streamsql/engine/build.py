@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.errors import DiskError, UndefinedTable
-from streamsql.engine.catalog import Catalog
-from streamsql.engine.ddl import CreateRelation, DropRelation
+from streamsql.engine.catalog import TEMP_PREFIX, Catalog
+from streamsql.engine.ddl import (
+    CreateRelation,
+    CreateSchemaOp,
+    DdlOp,
+    DropRelation,
+    SetComment,
+)
 from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
@@ -59,7 +65,7 @@ class CatalogBuilder:
             request.force = True
             tick = engine.committer.stage(replace_tables(request, built))
             assert tick is not None
-            tick.ddl = tuple(op for op in request.ddl if not _temporary(op))
+            tick.ddl = tuple(op for op in request.ddl if not self._temporary(op))
             engine.durability.log([tick])
         except BaseException as error:
             if tick is not None:
@@ -75,6 +81,16 @@ class CatalogBuilder:
             raise
         self.install(built, tick)
         request.version = tick.version
+
+    def _temporary(self, op: DdlOp) -> bool:
+        """Whether a change concerns a temporary table, which no log knows of."""
+        if isinstance(op, CreateRelation):
+            return op.relation.temporary
+        if isinstance(op, DropRelation | SetComment):
+            found = self.engine.catalog.relations.get(op.oid)
+            return found is not None and found.temporary
+        name = op.entry.name if isinstance(op, CreateSchemaOp) else getattr(op, "name", "")
+        return str(name).startswith(TEMP_PREFIX)
 
     # --- building -------------------------------------------------------------------------------
     def _apply(self, request: CommitRequest, built: Built) -> None:
@@ -95,18 +111,27 @@ class CatalogBuilder:
             if table is None:
                 table = new_table_state(relation, built.catalog)
             built.tables[relation.oid] = table
-            built.nodes[relation.oid] = self._source_node(relation)
+            built.nodes[relation.oid] = self.source_node(relation)
             if relation.connector:
                 built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
         elif relation.kind == "source":
             built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
-            built.nodes[relation.oid] = self._source_node(relation)
+            built.nodes[relation.oid] = self.source_node(relation)
         elif relation.kind == "materialized_view":
             if op.replaces:
                 built.dropped.append(self.engine.catalog.relations[relation.oid])
             self.build_view(relation, built)
 
-    def _source_node(self, relation: Relation) -> int:
+    def restore_watermark(self, relation: Relation) -> None:
+        """Tell a new source node the watermark its relation has already."""
+        engine = self.engine
+        for oid, tracker in engine.trackers():
+            if oid == relation.oid:
+                step = Step(engine.version, engine.advance_now())
+                engine.circuit.step(step, {}, {engine.nodes[oid]: tracker.value})
+
+    def source_node(self, relation: Relation) -> int:
+        """The circuit node that a table's or source's changes enter by."""
         from streamsql.runtime.compile import add_source
 
         return add_source(
@@ -267,7 +292,3 @@ class CatalogBuilder:
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:
     """The request with the states of its new tables."""
     return replace(request, new_tables=built.tables)
-
-
-def _temporary(op: Any) -> bool:
-    return isinstance(op, CreateRelation) and op.relation.temporary

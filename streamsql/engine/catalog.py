@@ -28,6 +28,8 @@ FIRST_USER_OID = 16384
 DATABASE_OID = 5
 OWNER = "streamsql"
 OWNER_OID = 10
+TEMP_PREFIX = "pg_temp_"
+"""Schemas of sessions' temporary tables: in memory only."""
 
 SYSTEM_SCHEMAS = {
     "pg_catalog": 11,

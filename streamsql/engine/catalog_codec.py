@@ -8,7 +8,7 @@ from streamsql.core.errors import DataCorrupted
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import Kind, SqlType
 from streamsql.dialect.statements import CreateTable, CreateView
-from streamsql.engine.catalog import Catalog, SchemaEntry
+from streamsql.engine.catalog import FIRST_USER_OID, TEMP_PREFIX, Catalog, SchemaEntry
 from streamsql.engine.names import qualified
 from streamsql.engine.relations import DefinitionContext, Key, Relation
 
@@ -133,7 +133,11 @@ def catalog_to_json(catalog: Catalog) -> Json:
     kept = [r for r in catalog.user_relations() if not r.temporary]
     return {
         "next_oid": catalog.oids.next_oid,
-        "schemas": [[s.name, s.oid] for s in catalog.schemas.values() if s.oid >= 16384],
+        "schemas": [
+            [s.name, s.oid]
+            for s in catalog.schemas.values()
+            if s.oid >= FIRST_USER_OID and not s.name.startswith(TEMP_PREFIX)
+        ],
         "relations": [relation_to_json(r) for r in kept],
         "comments": [[oid, attnum, text] for (oid, attnum), text in catalog.comments.items()],
     }

@@ -82,6 +82,7 @@ class Committer:
 
     def apply_time(self, tick: Tick) -> None:
         """Move watermarks by hand, and those that the clock moves."""
+        tick.timed = True
         for relation_id, value in tick.advance.items():
             for oid, tracker in self.engine.trackers():
                 if oid == relation_id:

@@ -60,6 +60,7 @@ class Engine:
         self.pool = DuckPool()
         self._pins: Counter[int] = Counter()
         self._now_us = 0
+        self.replay_us: int | None = None
         self.closed = False
         self.committer = Committer(self)
         self.builder = CatalogBuilder(self)
@@ -79,7 +80,9 @@ class Engine:
 
     # --- time -----------------------------------------------------------------------------------
     def clock_us(self) -> int:
-        """The clock, µs; it is never behind the newest tick."""
+        """The clock, µs; it is never behind the newest tick. During replay: the record's."""
+        if self.replay_us is not None:
+            return self.replay_us
         return max(self.clock.now_us(), self._now_us)
 
     def advance_now(self) -> int:

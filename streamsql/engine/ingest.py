@@ -89,6 +89,7 @@ class Ingest:
             return None
         tick = committer.new_tick()
         tick.watermarks.update(watermarks)
+        tick.timed = True
         with engine.lock:
             for source, entries, _ in self._taken:
                 for _, arrival in entries:
@@ -135,6 +136,11 @@ class Ingest:
             row_watermark, watermark = observed.before, tracker.value
         delta = Delta(arrival.rows, None, row_watermark)
         return SourceInput(source.relation.oid, arrival.partition, delta, watermark, before)
+
+    def replay_input(self, source: SourceRuntime, arrival: Arrival, tick: Tick) -> None:
+        """Source rows out of the log."""
+        tick.inputs.append(self._input(source, arrival, tick))
+        source.count(arrival)
 
     def rewind(self) -> None:
         """The tick of the last `drain` failed: its rows go back to their queues."""

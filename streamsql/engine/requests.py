@@ -104,7 +104,8 @@ class Tick:
 
     changes: applied to their tables already. inputs: source rows. watermarks: relations whose
     watermark moved without rows. positions: source → partition → position after this tick.
-    source_errors: rows for `streamsql.source_errors`.
+    source_errors: rows for `streamsql.source_errors`. advance: watermarks moved by hand. clock: the
+    mode it is set to. timed: idle relations were looked at.
     """
 
     version: int
@@ -117,3 +118,4 @@ class Tick:
     ddl: Sequence[DdlOp] = ()
     advance: dict[int, int] = field(default_factory=dict)
     clock: str | None = None
+    timed: bool = False

@@ -19,7 +19,7 @@ from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Statement
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
-from streamsql.engine.catalog import Catalog
+from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import DdlOp, DropRelation, DropSchemaOp
 from streamsql.engine.parameters import guess_type, literals, positional, type_of_oid
 from streamsql.engine.reads.duck import CancelToken
@@ -202,7 +202,7 @@ class Session:
     @property
     def temp_schema(self) -> str:
         """Name of the schema of this session's temporary tables."""
-        return f"pg_temp_{self.number}"
+        return f"{TEMP_PREFIX}{self.number}"
 
     @property
     def definition_context(self) -> DefinitionContext:

@@ -171,6 +171,10 @@ class SourceRuntime:
     def note(self, arrival: Arrival) -> None:
         """Count what a tick took in."""
         self.positions[arrival.partition] = arrival.offset
+        self.count(arrival)
+
+    def count(self, arrival: Arrival) -> None:
+        """The rows of a tick, without their position."""
         n = arrival.rows.num_rows
         self.rows += n
         if self.runs and self.runs[-1][0] == arrival.partition:

@@ -96,8 +96,7 @@ def _literal(value: Typed, target: int) -> Typed:
         items = _array_items(text) if target not in t.VECTORS else text.split()
         element = t.element_of(target)
         parts = [
-            "NULL" if i is None else _literal(replace(value, literal=i), element).sql
-            for i in items
+            "NULL" if i is None else _literal(replace(value, literal=i), element).sql for i in items
         ]
         return replace(value, sql=f"CAST([{', '.join(parts)}] AS {duck_type(target)})", type=target)
     quoted = quote_string(text)

@@ -161,9 +161,7 @@ class ExpressionCompiler:
             return Typed(f"({left.sql} {operator} {word} ({sql}))", t.BOOL)
         array = self.compile(inner)
         if not is_all:
-            return operators.in_array(
-                self.context, lambda e: test(left, e), operator, left, array
-            )
+            return operators.in_array(self.context, lambda e: test(left, e), operator, left, array)
         negated = operators.in_array(
             self.context,
             lambda e: Typed(f"(NOT {test(left, e).sql})", t.BOOL),
@@ -175,9 +173,7 @@ class ExpressionCompiler:
 
     def _operator(self, node: exp.Operator) -> Typed:
         name = str(node.args["operator"])
-        return self._quantified(
-            node, name, lambda a, b: operators.other(self.context, name, a, b)
-        )
+        return self._quantified(node, name, lambda a, b: operators.other(self.context, name, a, b))
 
     def _like(self, node: exp.Expression, escape: str = "'\\'") -> Typed:
         return self._quantified(
@@ -229,8 +225,10 @@ class ExpressionCompiler:
                     f'type "{name}" does not exist', position=position_of(node.to)
                 )
         inner = self.compile(node.this)
-        if isinstance(node.this, ArrayQuery | exp.Array) and t.is_array(target) and (
-            inner.sql in ("[]", "CAST([] AS VARCHAR[])")
+        if (
+            isinstance(node.this, ArrayQuery | exp.Array)
+            and t.is_array(target)
+            and (inner.sql in ("[]", "CAST([] AS VARCHAR[])"))
         ):
             return Typed(f"CAST([] AS {t.storage(target).duckdb})", target, "array")
         done = cast(self.context, inner, target)
@@ -242,7 +240,9 @@ class ExpressionCompiler:
         if not node.expressions:
             return Typed("[]", 1009, "array")
         values, type_ = common(self.context, [self.compile(e) for e in node.expressions])
-        return Typed(f"[{', '.join(v.sql for v in values)}]", t.ARRAY_TYPE.get(type_, 1009), "array")
+        return Typed(
+            f"[{', '.join(v.sql for v in values)}]", t.ARRAY_TYPE.get(type_, 1009), "array"
+        )
 
     def _array_query(self, node: ArrayQuery) -> Typed:
         sql, outputs = self.queries.query(node.this, self.scope)

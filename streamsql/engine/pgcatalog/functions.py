@@ -386,6 +386,7 @@ AGGREGATES: dict[str, tuple[str, Result]] = {
 }
 """PostgreSQL's name -> (DuckDB's, type)."""
 
+
 def find_function(name: str) -> Function | None:
     """The function of that name, or None."""
     return CATALOG_FUNCTIONS.get(name) or PLAIN_FUNCTIONS.get(name)
@@ -393,8 +394,4 @@ def find_function(name: str) -> Function | None:
 
 def is_known(name: str) -> bool:
     """Whether it is in one of these tables."""
-    return (
-        name in CATALOG_FUNCTIONS
-        or name in PLAIN_FUNCTIONS
-        or name in AGGREGATES
-    )
+    return name in CATALOG_FUNCTIONS or name in PLAIN_FUNCTIONS or name in AGGREGATES

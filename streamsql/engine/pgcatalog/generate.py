@@ -59,7 +59,7 @@ def main(dsn: str) -> None:
             " AND n.nspname IN ('pg_catalog', 'information_schema') ORDER BY 1 DESC, 2"
         ).fetchall()
         out = [_relation(connection, *row) for row in relations]
-        out.append(_keywords(connection))
+        out += [_extra(connection, name) for name in EXTRAS]
     table = pa.Table.from_pylist(
         out,
         schema=pa.schema(
@@ -103,20 +103,49 @@ def _relation(connection: Any, schema: str, name: str, oid: int) -> dict[str, An
     }
 
 
-def _keywords(connection: Any) -> dict[str, Any]:
-    """pg_get_keywords() as if it were a relation."""
-    names = [("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)]
-    fields = pa.schema([pa.field(n, pgtypes.storage(t).arrow) for n, t in names])
-    rows = connection.execute("SELECT * FROM pg_get_keywords()").fetchall()
+EXTRAS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
+    "pg_get_keywords": (
+        (("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)),
+        "SELECT * FROM pg_get_keywords()",
+    ),
+    "_type_names": (
+        (("oid", 26), ("formatted", 25)),
+        "SELECT oid::int8, format_type(oid, NULL) FROM pg_type",
+    ),
+    "_function_texts": (
+        (("oid", 26), ("arguments", 25), ("result", 25)),
+        "SELECT oid::int8, pg_get_function_arguments(oid), pg_get_function_result(oid) FROM pg_proc",
+    ),
+    "_constraints": (
+        (("oid", 26), ("definition", 25)),
+        "SELECT oid::int8, pg_get_constraintdef(oid) FROM pg_constraint",
+    ),
+    "_indexes": (
+        (("oid", 26), ("definition", 25), ("columns", 1009)),
+        "SELECT i.indexrelid::int8, pg_get_indexdef(i.indexrelid), ARRAY(SELECT"
+        " pg_get_indexdef(i.indexrelid, n, true) FROM generate_series(1, i.indnatts) n)"
+        " FROM pg_index i",
+    ),
+}
+"""Results of functions, kept as if they were relations: name -> (columns, query)."""
+
+
+def _extra(connection: Any, name: str) -> dict[str, Any]:
+    columns, query = EXTRAS[name]
+    fields = pa.schema([pa.field(n, pgtypes.storage(t).arrow) for n, t in columns])
+    rows = connection.execute(query).fetchall()
+    arrays = [
+        pa.array([_value(r[i], name, n, t) for r in rows], fields.field(i).type)
+        for i, (n, t) in enumerate(columns)
+    ]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, fields) as writer:
-        arrays = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(fields)]
         writer.write_batch(pa.record_batch(arrays, schema=fields))
     return {
         "schema": "pg_catalog",
-        "name": "pg_get_keywords",
+        "name": name,
         "oid": 0,
-        "columns": json.dumps(names),
+        "columns": json.dumps(columns),
         "rows": sink.getvalue().to_pybytes(),
     }
 

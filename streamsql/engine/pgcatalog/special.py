@@ -195,13 +195,20 @@ def _root(context: Context, arguments: Sequence[Typed]) -> Typed:
     return Typed("CAST(NULL AS BIGINT)", t.REGCLASS)
 
 
-_ACL = (("grantor", t.OID), ("grantee", t.OID), ("privilege_type", t.TEXT_OID), ("is_grantable", t.BOOL))
+_ACL = (
+    ("grantor", t.OID),
+    ("grantee", t.OID),
+    ("privilege_type", t.TEXT_OID),
+    ("is_grantable", t.BOOL),
+)
 
 
 def _aclexplode(context: Context, arguments: Sequence[Typed]) -> Typed:
     """No privileges are kept: no rows."""
     row = "{'grantor': CAST(0 AS BIGINT), 'grantee': CAST(0 AS BIGINT), 'privilege_type': '', 'is_grantable': false}"
-    return Typed(f"unnest(list_filter([{row}], lambda e: false))", t.RECORD, fields=_ACL, unnests=True)
+    return Typed(
+        f"unnest(list_filter([{row}], lambda e: false))", t.RECORD, fields=_ACL, unnests=True
+    )
 
 
 def _acldefault(context: Context, arguments: Sequence[Typed]) -> Typed:

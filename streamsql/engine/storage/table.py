@@ -50,6 +50,8 @@ class TableChange:
     watermark: int
     before: tuple[int, WatermarkState | None]
     ahead: Int64Array
+    partition: str = ""
+    temporary: bool = False
 
 
 class TableState:
@@ -168,8 +170,9 @@ class TableState:
             row_watermark,
         )
         return TableChange(
-            self.relation.oid, retracted, new_rows, stored, visible, self.watermark, before, ahead
-        )
+            self.relation.oid, retracted, new_rows, stored, visible, self.watermark, before, ahead,
+            partition, self.relation.temporary,
+        )  # fmt: skip
 
     def apply(self, change: TableChange, version: int, pinned: int | None) -> None:
         """Make the change (the arrangement takes retractions before insertions)."""

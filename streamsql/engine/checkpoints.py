@@ -1,0 +1,137 @@
+"""Checkpoints: everything of one version as named states and one JSON document, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamsql.circuit.graph import Circuit
+from streamsql.core.clock import ManualClock
+from streamsql.core.errors import DataCorrupted
+from streamsql.engine.build import Built
+from streamsql.engine.catalog_codec import catalog_to_json, load_catalog
+from streamsql.engine.relations import Relation
+from streamsql.engine.storage.changelog import ChangeLog
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+State = Mapping[str, pa.Table]
+Loader = Callable[[str], State]
+
+
+def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
+    """(name → state, meta) of the newest version."""
+    states: dict[str, State] = {}
+    tables: dict[str, Any] = {}
+    for oid, table in engine.tables.items():
+        if table.relation.temporary:
+            continue
+        states[f"table-{oid}"] = table.store.save()
+        tracker = None if table.tracker is None else table.tracker.save()
+        tables[str(oid)] = {"next_row_id": table.next_row_id, "tracker": tracker}
+    for oid, view in engine.views.items():
+        if oid in engine.catalog.relations:
+            states[f"view-{oid}"] = view.store.save()
+    for label, state in engine.circuit.save().items():
+        if state:
+            states[f"node-{label}"] = state
+    states["system"] = engine.system.save()
+    meta = {
+        "version": engine.version,
+        "now_us": engine.clock_us(),
+        "clock": "manual" if isinstance(engine.clock, ManualClock) else "system",
+        "catalog": catalog_to_json(engine.catalog),
+        "tables": tables,
+        "sources": {str(oid): saved for oid, saved in engine.ingest.save().items()},
+        "watermarks": engine.circuit.watermarks(),
+        "states": sorted(states),
+        "broken": {str(o): str(v.broken) for o, v in engine.views.items() if v.broken},
+    }
+    return states, meta
+
+
+def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
+    """Bring a fresh engine to the version of a checkpoint.
+
+    Raises: DataCorrupted (XX001).
+    """
+    try:
+        engine.restore_now(meta["now_us"])
+        engine.set_clock(meta["clock"])
+        load_catalog(meta["catalog"], engine.catalog)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataCorrupted(f"the checkpoint's catalog can not be read: {error}") from error
+    engine.version = meta["version"]
+    engine.committer.next_version = meta["version"] + 1
+    relations = engine.catalog.user_relations()
+    for relation in relations:
+        if relation.kind in ("table", "source"):
+            _restore_rows(engine, relation, meta, loader)
+    _restore_views(engine, relations, meta, loader)
+    engine.system.load(dict(loader("system")))
+
+
+def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], loader: Loader) -> None:
+    """A table with its rows, or a source with its positions."""
+    from streamsql.engine.tables import new_table_state
+
+    oid = relation.oid
+    if relation.kind == "table":
+        table = new_table_state(relation, engine.catalog)
+        saved = meta["tables"][str(oid)]
+        table.store.load(loader(f"table-{oid}"))
+        table.next_row_id = saved["next_row_id"]
+        if table.tracker is not None and saved["tracker"] is not None:
+            table.tracker.load(saved["tracker"])
+        table.log = ChangeLog(engine.version)
+        engine.tables[oid] = table
+    if relation.kind == "source" or relation.connector is not None:
+        engine.sources[oid] = engine.ingest.open(relation, engine.catalog)
+        engine.ingest.load(oid, meta["sources"][str(oid)])
+
+
+def _restore_views(
+    engine: Engine, relations: list[Relation], meta: dict[str, Any], loader: Loader
+) -> None:
+    """The circuit with its states. A circuit that is built otherwise than the saved one (another
+    version of streamsql plans differently) is filled anew from the rows."""
+    build_nodes(engine, relations, fill=False)
+    names = set(meta["states"])
+    states: dict[str, State] = {}
+    for label in meta["watermarks"]:
+        name = f"node-{label}"
+        states[label] = loader(name) if name in names else {}
+    try:
+        engine.circuit.load(states, meta["watermarks"])
+    except DataCorrupted:
+        engine.circuit = Circuit()
+        engine.nodes.clear()
+        engine.views.clear()
+        engine.views_of_node.clear()
+        build_nodes(engine, relations, fill=True)
+        return
+    for oid, view in engine.views.items():
+        view.store.load(loader(f"view-{oid}"))
+
+
+def build_nodes(engine: Engine, relations: list[Relation], *, fill: bool) -> None:
+    """Sources and views of a catalog, in order of creation, into an empty circuit.
+
+    fill: compute the views' rows from those of the tables; else states are loaded afterwards.
+    """
+    for relation in relations:
+        built = Built(engine.catalog)
+        if relation.kind in ("table", "source"):
+            engine.nodes[relation.oid] = engine.builder.source_node(relation)
+            if fill:
+                engine.builder.restore_watermark(relation)
+        elif relation.kind == "materialized_view":
+            view = engine.builder.build_view(relation, built, fill=fill)
+            if fill:
+                view.fill(built.fills[relation.oid])
+            engine.views[relation.oid] = view
+            engine.nodes[relation.oid] = view.node
+            engine.views_of_node.setdefault(view.node, []).append(view)

@@ -1,0 +1,1 @@
+"""COPY … FROM STDIN: bytes of the three formats to columns."""
