@@ -147,6 +147,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "row_number_topn",
         "SELECT id, k, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v DESC, id) AS rn FROM t) x WHERE rn <= 2",
+        "SELECT id, k, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v DESC NULLS FIRST, id) AS rn FROM t) x WHERE rn <= 2",
     ),
     Shape(
         "rank_topn",
