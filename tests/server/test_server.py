@@ -262,6 +262,16 @@ def test_rows_of_a_subscription_come_at_once(server: Server, database: FakeDatab
     eventually(lambda: database.sessions[-1].closed)
 
 
+def test_goodbye_ends_a_subscription(server: Server, database: FakeDatabase) -> None:
+    client = raw(server)
+    read_until(client, "Z")
+    client.sendall(wire.query("SUBSCRIBE x"))
+    read_until(client, "D")
+    client.sendall(wire.TERMINATE)
+    eventually(lambda: database.sessions[-1].closed)
+    client.close()
+
+
 def test_client_that_ends_its_input_is_answered_first(
     server: Server, database: FakeDatabase
 ) -> None:

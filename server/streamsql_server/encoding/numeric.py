@@ -1,7 +1,7 @@
 """numeric: plain decimal text; base-10000 digits in binary.
 
-A NUMERIC with a known scale shows all its decimals. A bare NUMERIC is stored with ten, of which
-trailing zeros are not shown, since nobody asked for them.
+A NUMERIC with a known scale shows all its decimals. A bare NUMERIC is stored with ten, and a
+computed one with as many as fit; their trailing zeros are not shown, since nobody asked for them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from streamsql_server.encoding.pieces import (
 )
 from streamsql_server.encoding.wire_type import WireContext, WireType
 
+MAX_PRECISION = 38
 BASE_DIGITS = 4
 BASE = 10**BASE_DIGITS
 POSITIVE, NEGATIVE, NAN, INFINITY, MINUS_INFINITY = 0x0000, 0x4000, 0xC000, 0xD000, 0xF000
@@ -33,6 +34,13 @@ POSITIVE, NEGATIVE, NAN, INFINITY, MINUS_INFINITY = 0x0000, 0x4000, 0xC000, 0xD0
 def _as_decimal(column: pa.Array) -> pa.Array:
     """Catalog and computed columns may come in as integers."""
     return column if pa.types.is_decimal(column.type) else column.cast(pa.decimal128(38, 0))
+
+
+def hides_zeros(type_: SqlType) -> bool:
+    """Are trailing zeros of this type's values only storage? (The same rule as in casts to text.)"""
+    if type_.precision is None:
+        return True
+    return not type_.constrained and type_.precision == MAX_PRECISION
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -46,7 +54,7 @@ def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
         if pc.any(exponent).as_py():
             fixed = _small(out.filter(exponent), scale)
             out = pc.replace_with_mask(out, exponent, fixed)
-    if type_.precision is None and scale > 0:
+    if scale > 0 and hides_zeros(type_):
         out = pc.ascii_rtrim(pc.ascii_rtrim(out, "0"), ".")
     return out
 
@@ -76,7 +84,7 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
     out[:, 0] = count
     out[:, 1] = np.where(any_digit, whole_groups - 1 - first, 0).astype(np.int16).view(np.uint16)
     out[:, 2] = np.where(negative & any_digit, NEGATIVE, POSITIVE)
-    out[:, 3] = scale if type_.precision is not None else _shown_scale(groups, last, whole_groups)
+    out[:, 3] = _shown_scale(groups, last, whole_groups) if hides_zeros(type_) else scale
     out[:, 4:] = groups
     index = np.arange(width)
     keep = np.ones((n, 4 + width), bool)

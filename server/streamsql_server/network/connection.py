@@ -77,6 +77,13 @@ class ClientConnection(asyncio.Protocol):
             self._startup_steps()
         elif data:
             self._protocol.receive(data)
+            conversation = self._conversation
+            if (
+                conversation is not None
+                and conversation.activity.streaming
+                and self._protocol.terminate_waits
+            ):
+                conversation.activity.cancel()
             self._schedule()
             if not self._reading_paused and self._protocol.pending_bytes > READ_HIGH_BYTES:
                 self._reading_paused = True
