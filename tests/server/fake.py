@@ -97,6 +97,8 @@ class FakeSession:
                 found[i + 1] = by_oid[oid]
         parameters = tuple(found[i] for i in sorted(found))
         word = sql.split()[0].upper()
+        if word == "FETCH":
+            raise errors.InvalidCursorName(f"cursor {sql.split()[-1]} does not exist")
         columns: tuple[ResultColumn, ...] | None = None
         if word in ("SELECT", "VALUES", "FROM", "WITH"):
             typed = re.sub(r"\$(\d+)", lambda m: f"CAST(NULL AS {found[int(m[1])].duckdb})", sql)
