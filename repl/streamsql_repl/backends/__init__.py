@@ -1,0 +1,1 @@
+"""Where statements run: embedded or on a server."""

@@ -1,0 +1,144 @@
+"""The syntax of the statements, for \\h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# one topic a paragraph: "NAME: what it does", then its syntax, indented
+_TEXT = """
+SELECT: read rows
+    [ WITH [ RECURSIVE ] name AS (query) [, …] ]
+    SELECT [ DISTINCT [ ON (expr, …) ] ] expr [ [ AS ] name ], …
+    [ FROM relation [ [ AS ] alias ] [ JOIN … ON … ], … ]
+    [ WHERE condition ] [ GROUP BY expr, … | GROUPING SETS (…) ] [ HAVING condition ]
+    [ WINDOW name AS (…) ] [ QUALIFY condition ]
+    [ { UNION | INTERSECT | EXCEPT } [ ALL ] query ]
+    [ ORDER BY expr [ ASC | DESC ] [ NULLS { FIRST | LAST } ], … ] [ LIMIT n ] [ OFFSET n ]
+    relation: a name, (query), or a time window over one of these:
+      TUMBLE(rel, time, size [, offset])       HOP(rel, time, hop, size [, offset])
+      CUMULATE(rel, time, step, size)          SESSION(rel [PARTITION BY k, …], time, gap)
+
+CREATE TABLE: a table, fed by DML or by a connector
+    CREATE TABLE [ IF NOT EXISTS ] name (
+      column type [ NOT NULL ] [ DEFAULT expr ] [ PRIMARY KEY ] [ AS expr ], …,
+      [ PRIMARY KEY (column, …), ] [ WATERMARK FOR column AS expr ] )
+    [ APPEND ONLY ] [ ON CONFLICT { OVERWRITE | DO NOTHING | DO UPDATE IF NOT NULL } ]
+    [ INCLUDE { key | partition | offset | timestamp | header | payload } [ AS name ] … ]
+    [ WITH (connector = …, …) ] [ FORMAT f ENCODE e (…) ]
+    CREATE TABLE name AS query
+
+CREATE SOURCE: outside data that is not kept
+    CREATE SOURCE [ IF NOT EXISTS ] name (columns as in CREATE TABLE)
+    WITH (connector = 'file' | 'datagen' | 'nexmark', …)
+    FORMAT PLAIN ENCODE { JSON | CSV | PARQUET } [ (…) ]
+
+CREATE VIEW: a named query
+    CREATE [ OR REPLACE ] VIEW name [ (columns) ] AS query
+
+CREATE MATERIALIZED VIEW: a query whose result is always up to date
+    CREATE [ OR REPLACE ] MATERIALIZED VIEW [ IF NOT EXISTS ] name [ (columns) ] [ WITH (…) ]
+    AS query [ EMIT IMMEDIATELY | EMIT ON WINDOW CLOSE ]
+    options: on_error = 'skip' | 'null' | 'fail', state_ttl = '1 day'
+
+CREATE SINK: changes go out
+    CREATE SINK name [ INTO table ] { FROM view | AS query }
+    WITH (connector = …, type = 'append-only' | 'upsert', …) FORMAT … ENCODE …
+
+CREATE INDEX: an index
+    CREATE INDEX [ IF NOT EXISTS ] name ON relation (expr, …) [ INCLUDE (column, …) ]
+
+CREATE SCHEMA: a namespace
+    CREATE SCHEMA [ IF NOT EXISTS ] name
+
+INSERT: add rows
+    INSERT INTO table [ (columns) ] { VALUES (…), … | query | DEFAULT VALUES }
+    [ ON CONFLICT [ (columns) ] { DO NOTHING | DO UPDATE SET column = expr, … [ WHERE … ] } ]
+    [ RETURNING expr, … ]
+
+UPDATE: change rows
+    UPDATE table SET column = expr, … [ FROM … ] [ WHERE condition ] [ RETURNING expr, … ]
+
+DELETE: remove rows
+    DELETE FROM table [ USING … ] [ WHERE condition ] [ RETURNING expr, … ]
+
+TRUNCATE: remove all rows
+    TRUNCATE [ TABLE ] table, …
+
+COPY: rows in bulk
+    COPY table [ (columns) ] FROM STDIN [ (FORMAT csv, HEADER, …) ]
+    COPY { table | (query) | (SUBSCRIBE …) } TO STDOUT [ (…) ]
+    With a file on this machine: \\copy table from 'file' (FORMAT csv)
+
+SUBSCRIBE: the changes of a view, as they happen
+    SUBSCRIBE [ TO ] { view | (query) } [ WITH (SNAPSHOT = …, PROGRESS = …) ]
+    [ AS OF version ] [ UP TO version ]
+    In place on the screen: \\live view
+
+BEGIN: a transaction, whose writes are one tick
+    BEGIN [ READ ONLY ]
+
+COMMIT: end a transaction
+    COMMIT
+
+ROLLBACK: give a transaction up
+    ROLLBACK [ TO SAVEPOINT name ]
+
+EXPLAIN: how a query or view is kept up to date
+    EXPLAIN [ (ANALYZE, VERBOSE, FORMAT TEXT | JSON | DOT) ] statement
+    EXPLAIN ANALYZE MATERIALIZED VIEW view
+
+DROP: remove an object
+    DROP { TABLE | SOURCE | VIEW | MATERIALIZED VIEW | SINK | INDEX | SCHEMA | SUBSCRIPTION }
+    [ IF EXISTS ] name, … [ CASCADE ]
+
+ALTER: change an object
+    ALTER { TABLE | MATERIALIZED VIEW | SOURCE | SINK } name
+      { RENAME TO name | RENAME COLUMN a TO b | SET (…) | SUSPEND | RESUME
+        | ADD COLUMN … | DROP COLUMN name | SWAP WITH name }
+
+SHOW: lists, definitions, settings
+    SHOW { TABLES | SOURCES | VIEWS | MATERIALIZED VIEWS | SINKS | INDEXES | JOBS }
+    SHOW COLUMNS FROM relation
+    SHOW CREATE { TABLE | VIEW | MATERIALIZED VIEW | SOURCE | SINK } name
+    SHOW { setting | ALL }
+
+DESCRIBE: the columns of a relation
+    DESCRIBE relation
+
+SET: change a setting
+    SET name { = | TO } value
+    RESET name
+
+FLUSH: wait for what sources have delivered
+    FLUSH
+
+ADVANCE: the manual clock of tests
+    SET streamsql.clock = 'manual'
+    ADVANCE CLOCK { TO 'timestamp' | BY INTERVAL 'interval' }
+    ADVANCE WATERMARK FOR table TO 'timestamp'
+
+VERIFY: compare a view with its query
+    VERIFY MATERIALIZED VIEW view
+"""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """name: first words; summary: what it does; syntax: how it is written."""
+
+    name: str
+    summary: str
+    syntax: str
+
+
+def _read(text: str) -> tuple[Topic, ...]:
+    topics = []
+    for paragraph in text.strip().split("\n\n"):
+        title, _, syntax = paragraph.partition("\n")
+        name, _, summary = title.partition(": ")
+        lines = [line.removeprefix("    ") for line in syntax.splitlines()]
+        topics.append(Topic(name, summary, "\n".join(lines)))
+    return tuple(topics)
+
+
+TOPICS = _read(_TEXT)
