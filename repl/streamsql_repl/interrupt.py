@@ -20,18 +20,20 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         return work()
     outcome: list[Any] = []
     failure: list[BaseException] = []
+    done = threading.Event()  # Thread.join may be left in a wrong state by a Ctrl-C
 
     def run() -> None:
         try:
             outcome.append(work())
         except BaseException as error:
             failure.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="statement", daemon=True)
-    thread.start()
-    while thread.is_alive():
+    threading.Thread(target=run, name="statement", daemon=True).start()
+    while not done.is_set():
         try:
-            thread.join(_POLL_SECONDS)
+            done.wait(_POLL_SECONDS)
         except KeyboardInterrupt:
             cancel()
     if failure:
