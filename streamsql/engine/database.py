@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from streamsql.core.clock import Clock
 from streamsql.engine.api import Result
+from streamsql.engine.bulk import Subscription, insert_data, subscribe
 from streamsql.engine.engine import Engine
 from streamsql.engine.session import Session
 
@@ -79,6 +80,33 @@ class Database:
     def execute(self, sql: str, parameters: Any = None) -> Result:
         """Run statements in the default session; the last one's result."""
         return self.default_session.execute(sql, parameters)
+
+    def insert(self, relation: str, data: Any) -> int:
+        """Insert rows that are in memory; returns how many.
+
+        data: an Arrow table, batch or stream, a pandas or polars dataframe, or a list of dicts.
+        Columns are matched by name; those that are missing get their defaults.
+        Raises: as INSERT does.
+        """
+        return insert_data(self.default_session, relation, data)
+
+    def subscribe(
+        self,
+        relation: str,
+        *,
+        snapshot: bool = True,
+        progress: bool = False,
+        as_of: int | None = None,
+        up_to: int | None = None,
+    ) -> Subscription:
+        """The changes of a table, view or query, as an iterator of Arrow batches.
+
+        Each batch has the columns `version`, `weight` and then the relation's; it ends when
+        `close()` is called or `up_to` has passed. relation: a name, or a SELECT.
+        """
+        return subscribe(
+            self, relation, snapshot=snapshot, progress=progress, as_of=as_of, up_to=up_to
+        )
 
     @property
     def version(self) -> int:

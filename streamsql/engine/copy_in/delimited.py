@@ -65,6 +65,11 @@ def read_block(
     fields = [f"c{i}" for i in range(len(names))]
     if not data:
         return pa.table({f: pa.array([], pa.string()) for f in fields})
+    if not dialect.csv and len(names) > 1 and (data[:1] == b"\n" or b"\n\n" in data):
+        line = first_line + (
+            0 if data[:1] == b"\n" else data[: data.index(b"\n\n")].count(b"\n") + 1
+        )
+        raise wrong_width(table, names, line, 0 if names[0] == "" else 1, "")
     escaped = not dialect.csv and _has_escapes(data, dialect)
     if escaped:
         data = _hide(data, dialect)

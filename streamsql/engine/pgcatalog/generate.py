@@ -53,6 +53,9 @@ def main(dsn: str) -> None:
 
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("SET extra_float_digits = 1")
+        for name, oid in SCHEMA_OID.items():
+            found = connection.execute("SELECT %s::regnamespace::oid::int8", (name,)).fetchone()
+            _SET[found[0]] = oid
         relations = connection.execute(
             "SELECT n.nspname, c.relname, c.oid FROM pg_class c JOIN pg_namespace n"
             " ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'v')"
@@ -182,7 +185,11 @@ def _value(value: Any, relation: str, column: str, type_: int) -> Any:
 
 
 def _moved(oid: int) -> int:
-    return oid + MOVED_BY if oid in INITDB_OIDS else oid
+    return _SET.get(oid, oid + MOVED_BY if oid in INITDB_OIDS else oid)
+
+
+_SET: dict[int, int] = {}
+"""OIDs that become a certain other one."""
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from streamsql.dialect import statements as s
 from streamsql.engine.api import Result
 from streamsql.engine.statements import (
     admin,
+    copy,
     cursors,
     dml,
     prepared,
@@ -43,6 +44,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.CreateSchema: schemas.CREATE_SCHEMA,
     s.Drop: schemas.DROP,
     s.Comment: schemas.COMMENT,
+    s.Copy: copy.HANDLER,
     s.Subscribe: subscribe.HANDLER,
     s.DeclareCursor: cursors.DECLARE,
     s.Fetch: cursors.FETCH,

@@ -1,0 +1,171 @@
+"""Embedded use: data frames in, change batches out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from streamsql.core.errors import DatatypeMismatch, UndefinedColumn
+from streamsql.core.types import Kind, SqlType
+from streamsql.dialect.statements import Subscribe
+from streamsql.engine.binding import BindScope
+from streamsql.engine.definitions import program_of
+from streamsql.engine.dml.execute import carry_out, state_of, target_table
+from streamsql.engine.dml.modify import one_batch
+from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.statements.common import lookup
+from streamsql.engine.statements.copy import RowsWrite, copy_columns
+from streamsql.engine.statements.subscribe import open_stream
+from streamsql.functions.textio import parse_text
+
+if TYPE_CHECKING:
+    from streamsql.engine.database import Database
+    from streamsql.engine.session import Session
+
+
+def as_arrow(data: Any) -> pa.Table:
+    """Rows from outside as an Arrow table. Raises: DatatypeMismatch (42804)."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, list):
+        names = list(dict.fromkeys(k for row in data for k in row))
+        return pa.table({n: pa.array([row.get(n) for row in data]) for n in names})
+    if isinstance(data, dict):
+        return pa.table(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    if hasattr(data, "__dataframe__"):
+        return pa.interchange.from_dataframe(data)
+    raise DatatypeMismatch(
+        f"cannot insert a {type(data).__name__}",
+        hint="Give an Arrow table, a pandas or polars dataframe, or a list of dicts.",
+    )
+
+
+def insert_data(session: Session, name: str, data: Any) -> int:
+    """`Database.insert`."""
+    relation = lookup(session, relation_name(session, name))
+    target_table(relation, what="insert into", changes_rows=False)
+    table = state_of(session, relation)
+    scope = BindScope(session.catalog, relation.context)
+    maker = RowMaker(relation, program_of(relation, scope))
+    given = as_arrow(data)
+    for column in given.column_names:
+        if relation.columns.index(column) < 0:
+            raise UndefinedColumn(f'column "{column}" of relation "{relation.name}" does not exist')
+    positions = copy_columns(tuple(given.column_names), relation, maker.generated)
+    schema = relation.columns.select(positions)
+    arrays = [
+        converted(given.column(i), column.name, column.type) for i, column in enumerate(schema)
+    ]
+    rows = one_batch(pa.table(arrays, schema=schema.arrow), schema)
+    whole = maker.complete(
+        dict(zip(positions, rows.columns, strict=True)),
+        given.num_rows,
+        session.now_us(),
+        session.timezone,
+    )
+    maker.check_not_null(whole)
+    return carry_out(session, table, RowsWrite(relation, whole)).affected
+
+
+def converted(column: pa.ChunkedArray, name: str, type_: SqlType) -> pa.ChunkedArray:
+    """A column as its SQL type. Raises: DatatypeMismatch (42804)."""
+    if column.type == type_.arrow and not _checked(type_):
+        return column
+    try:
+        if _checked(type_) or (
+            pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        ):
+            text = column.cast(pa.string()).combine_chunks()
+            whole = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+            return pa.chunked_array([parse_text(whole, type_)])
+        return column.cast(type_.arrow)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise DatatypeMismatch(
+            f'column "{name}" is of type {type_} but the data is of Arrow type {column.type}',
+            detail=str(error).split("\n", maxsplit=1)[0],
+        ) from error
+
+
+def _checked(type_: SqlType) -> bool:
+    """Types whose values are texts of a certain form."""
+    if type_.kind is Kind.VARCHAR:
+        return type_.length is not None
+    return type_.kind in (Kind.UUID, Kind.JSON, Kind.JSONB)
+
+
+def relation_name(session: Session, text: str) -> tuple[str, ...]:
+    """A relation's name as it would be written in SQL."""
+    statement = session.parse(f"DESCRIBE {text}")[0]
+    name: tuple[str, ...] = statement.name  # type: ignore[attr-defined]
+    return name
+
+
+class Subscription:
+    """An iterator of change batches; `close` ends it, from any thread."""
+
+    def __init__(self, session: Session, statement: Subscribe) -> None:
+        self._session = session
+        self._stream = open_stream(session, statement)
+        self._names = list(self._stream.schema.names)
+        self.schema = pa.schema([pa.field(c.name, c.type.arrow) for c in self._stream.schema])
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while not self._stream.closed:
+            yield from self.poll(None)
+        yield from self.poll(0)
+
+    def poll(self, timeout: float | None = 0) -> list[pa.RecordBatch]:
+        """What there is, waiting at most `timeout` seconds for it (None = until there is some)."""
+        batches = self._stream.take(timeout)
+        return [pa.RecordBatch.from_arrays(b.columns, schema=self.schema) for b in batches]
+
+    def close(self) -> None:
+        """End the stream."""
+        self._stream.close()
+        self._stream.wake()
+        self._session.close()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def subscribe(
+    database: Database,
+    relation: str,
+    *,
+    snapshot: bool,
+    progress: bool,
+    as_of: int | None,
+    up_to: int | None,
+) -> Subscription:
+    """`Database.subscribe`."""
+    session = database.session()
+    try:
+        word = relation.lstrip(" (\n\t").split(None, 1)[0].lower() if relation.strip() else ""
+        if word in ("select", "with", "values"):
+            parsed = session.parse(f"SUBSCRIBE ({relation.strip().strip(';')})")[0]
+        else:
+            parsed = session.parse(f"SUBSCRIBE {relation}")[0]
+        assert isinstance(parsed, Subscribe)
+        statement = Subscribe(
+            relation=parsed.relation,
+            query=parsed.query,
+            snapshot=snapshot,
+            progress=progress,
+            as_of=as_of,
+            up_to=up_to,
+            sql=parsed.sql,
+        )
+        return Subscription(session, statement)
+    except BaseException:
+        session.close()
+        raise

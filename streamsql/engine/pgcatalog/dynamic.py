@@ -1,0 +1,197 @@
+"""Rows of the catalog relations that stand for our own schemas, relations and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from streamsql.core.schema import Column
+from streamsql.core.types import Kind
+from streamsql.dialect.statements import CreateTable, CreateView
+from streamsql.engine.catalog import DATABASE, DATABASE_OID, OWNER_OID, Catalog
+from streamsql.engine.pgcatalog import pgtypes as t
+from streamsql.engine.pgcatalog.names import quote_ident
+from streamsql.engine.relations import Key, Relation
+
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+"""Relation (`schema.name`) -> rows; columns that are not given have a default."""
+
+RELKIND = {"table": "r", "source": "r", "view": "v", "materialized_view": "m", "system": "v"}
+PG_CLASS, PG_NAMESPACE, PG_REWRITE, PG_CONSTRAINT, PG_ATTRDEF = 1259, 2615, 2618, 2606, 2604
+DEFAULT_COLLATION, BTREE, HEAP, BTREE_OPCLASS = 100, 403, 2, 1978
+_TEXT_KINDS = (Kind.TEXT, Kind.VARCHAR)
+
+
+def catalog_rows(catalog: Catalog) -> Rows:
+    """All rows of pg_catalog's tables; its views and information_schema are in `views.py`."""
+    rows: Rows = {}
+    for name, schema in catalog.schemas.items():
+        _add(rows, "pg_namespace", oid=schema.oid, nspname=name, nspowner=OWNER_OID)
+    for relation in catalog.relations.values():
+        _relation(rows, catalog, relation)
+    for (oid, attnum), text in catalog.comments.items():
+        schemas = {s.oid for s in catalog.schemas.values()}
+        classoid = PG_NAMESPACE if oid in schemas else PG_CLASS
+        _add(
+            rows, "pg_description", objoid=oid, classoid=classoid, objsubid=attnum, description=text
+        )
+    _add(
+        rows, "pg_database", oid=DATABASE_OID, datname=DATABASE, datdba=OWNER_OID, encoding=6,
+        datlocprovider="c", datallowconn=True, datconnlimit=-1, datfrozenxid=3, datminmxid=1,
+        dattablespace=1663, datcollate="C", datctype="C.UTF-8",
+    )  # fmt: skip
+    return rows
+
+
+def _add(rows: Rows, relation: str, **values: Any) -> None:
+    rows.setdefault(f"pg_catalog.{relation}", []).append(values)
+
+
+def _relation(rows: Rows, catalog: Catalog, relation: Relation) -> None:
+    namespace = catalog.schemas[relation.schema].oid
+    kind = RELKIND[relation.kind]
+    _add(
+        rows, "pg_class", oid=relation.oid, relname=relation.name, relnamespace=namespace,
+        reltype=relation.type_oid, relowner=OWNER_OID, relam=HEAP if kind in "rm" else 0,
+        relfilenode=relation.oid if kind in "rm" else 0, reltuples=-1.0 if kind in "rm" else 0.0,
+        relhasindex=bool(relation.keys), relkind=kind, relnatts=len(relation.columns),
+        relpersistence="t" if relation.temporary else "p", relhasrules=kind == "v",
+        relispopulated=True, relreplident="d" if kind in "rm" else "n",
+        relfrozenxid=3 if kind in "rm" else 0, relminmxid=1 if kind in "rm" else 0,
+    )  # fmt: skip
+    _row_type(rows, relation, namespace)
+    generated = expressions_of(relation)
+    for attnum, column in enumerate(relation.columns, 1):
+        _attribute(rows, relation.oid, attnum, column, generated.get(column.name))
+        found = generated.get(column.name)
+        if found is not None:
+            _add(
+                rows, "pg_attrdef", oid=relation.oid * 1000 + attnum, adrelid=relation.oid,
+                adnum=attnum, adbin=found[1],
+            )  # fmt: skip
+    for key in relation.keys:
+        _key(rows, relation, key, namespace)
+    if kind in "vm":
+        _definition(rows, catalog, relation)
+
+
+def _row_type(rows: Rows, relation: Relation, namespace: int) -> None:
+    if relation.type_oid:
+        _add(
+            rows, "pg_type", oid=relation.type_oid, typname=relation.name, typnamespace=namespace,
+            typowner=OWNER_OID, typlen=-1, typtype="c", typcategory="C", typisdefined=True,
+            typdelim=",", typrelid=relation.oid, typinput=2290, typoutput=2291, typreceive=2402,
+            typsend=2403, typalign="d", typstorage="x", typtypmod=-1,
+            _formatted=quote_ident(relation.name),
+        )  # fmt: skip
+
+
+def _attribute(
+    rows: Rows, owner: int, attnum: int, column: Column, given: tuple[bool, str] | None
+) -> None:
+    type_ = column.type
+    oid = type_.oid
+    length = t.LENGTH.get(oid, -1)
+    is_text = type_.kind in _TEXT_KINDS
+    _add(
+        rows, "pg_attribute", attrelid=owner, attname=column.name, atttypid=oid, attstattarget=-1,
+        attlen=length, attnum=attnum, attndims=1 if type_.kind is Kind.ARRAY else 0,
+        attcacheoff=-1, atttypmod=type_.typmod, attbyval=0 < length <= 8,
+        attalign=t.ALIGNMENT.get(oid, "i"), attstorage="p" if length > 0 else _storage(type_.kind),
+        attnotnull=not column.nullable, atthasdef=given is not None,
+        attgenerated="s" if given is not None and given[0] else "", attislocal=True,
+        attcollation=DEFAULT_COLLATION if is_text else 0,
+    )  # fmt: skip
+
+
+def _storage(kind: Kind) -> str:
+    return "m" if kind is Kind.NUMERIC else "x"
+
+
+def expressions_of(relation: Relation) -> dict[str, tuple[bool, str]]:
+    """Column -> (is generated, its expression's text), for defaults and generated columns."""
+    if not isinstance(relation.statement, CreateTable):
+        return {}
+    found = {}
+    for column in relation.statement.columns:
+        expression = column.generated or column.default
+        if expression is not None:
+            text = expression.sql(dialect="postgres", identify=False)
+            found[column.name] = (column.generated is not None, text)
+    return found
+
+
+def _key(rows: Rows, relation: Relation, key: Key, namespace: int) -> None:
+    """A PRIMARY KEY or UNIQUE constraint and the index that stands for it."""
+    columns = [relation.columns[i] for i in key.columns]
+    texts = [quote_ident(c.name) for c in columns]
+    numbers = [i + 1 for i in key.columns]
+    _add(
+        rows, "pg_class", oid=key.index_oid, relname=key.name, relnamespace=namespace,
+        relowner=OWNER_OID, relam=BTREE, relfilenode=key.index_oid, relkind="i",
+        relnatts=len(columns), relpersistence="t" if relation.temporary else "p",
+        relispopulated=True, relreplident="n",
+    )  # fmt: skip
+    _add(
+        rows, "pg_index", indexrelid=key.index_oid, indrelid=relation.oid, indnatts=len(columns),
+        indnkeyatts=len(columns), indisunique=True, indisprimary=key.primary, indimmediate=True,
+        indisvalid=True, indisready=True, indislive=True, indkey=numbers,
+        indcollation=[DEFAULT_COLLATION if c.type.kind in _TEXT_KINDS else 0 for c in columns],
+        indclass=[BTREE_OPCLASS] * len(columns), indoption=[0] * len(columns),
+    )  # fmt: skip
+    for attnum, column in enumerate(columns, 1):
+        _attribute(rows, key.index_oid, attnum, column, None)
+    _add(
+        rows, "pg_constraint", oid=key.constraint_oid, conname=key.name, connamespace=namespace,
+        contype="p" if key.primary else "u", convalidated=True, conrelid=relation.oid,
+        conindid=key.index_oid, conislocal=True, connoinherit=True, conkey=numbers,
+    )  # fmt: skip
+    listed = ", ".join(texts)
+    word = "PRIMARY KEY" if key.primary else "UNIQUE"
+    _add(rows, "_constraints", oid=key.constraint_oid, definition=f"{word} ({listed})")
+    table = f"{quote_ident(relation.schema)}.{quote_ident(relation.name)}"
+    _add(
+        rows, "_indexes", oid=key.index_oid, columns=texts,
+        definition=f"CREATE UNIQUE INDEX {quote_ident(key.name)} ON {table}"
+        f" USING btree ({listed})",
+    )  # fmt: skip
+    _depends(rows, PG_CONSTRAINT, key.constraint_oid, relation.oid, "a")
+    _add(
+        rows, "pg_depend", classid=PG_CLASS, objid=key.index_oid, refclassid=PG_CONSTRAINT,
+        refobjid=key.constraint_oid, deptype="i",
+    )  # fmt: skip
+
+
+def _definition(rows: Rows, catalog: Catalog, relation: Relation) -> None:
+    """A view's text, its rewrite rule, and what it depends on."""
+    _add(rows, "_views", oid=relation.oid, definition=view_text(relation))
+    _add(
+        rows, "pg_rewrite", oid=relation.oid, rulename="_RETURN", ev_class=relation.oid,
+        ev_type="1", ev_enabled="O", is_instead=True, ev_qual="<>", ev_action="<>",
+    )  # fmt: skip
+    _depends(rows, PG_REWRITE, relation.oid, relation.oid, "i")
+    for base in sorted(relation.depends_on):
+        if base in catalog.relations:
+            _depends(rows, PG_REWRITE, relation.oid, base, "n")
+
+
+def _depends(rows: Rows, classid: int, objid: int, on: int, kind: str) -> None:
+    _add(
+        rows, "pg_depend", classid=classid, objid=objid, refclassid=PG_CLASS, refobjid=on,
+        deptype=kind,
+    )  # fmt: skip
+
+
+def view_text(relation: Relation) -> str:
+    """The query as the user wrote it, with the semicolon that pg_get_viewdef gives."""
+    if isinstance(relation.statement, CreateView):
+        return f"{relation.statement.query_sql.strip()};"
+    return f"{relation.sql.strip()};" if relation.sql else ""
+
+
+def columns_of(relations: Iterable[Relation]) -> Iterable[tuple[Relation, int, Column]]:
+    """(relation, attnum, column) of all columns."""
+    for relation in relations:
+        for attnum, column in enumerate(relation.columns, 1):
+            yield relation, attnum, column
