@@ -103,7 +103,9 @@ class FakeSession:
         if word in ("SELECT", "VALUES", "FROM", "WITH"):
             typed = re.sub(r"\$(\d+)", lambda m: f"CAST(NULL AS {found[int(m[1])].duckdb})", sql)
             columns = self._columns(self._duck(typed + " LIMIT 0", ()))
-        elif word in ("SERIES", "SUBSCRIBE"):
+        elif word == "ACL":
+            columns = (ResultColumn("a", types.TEXT, oid=1033),)
+        elif word in ("SERIES", "SUBSCRIBE", "HALFWAY"):
             columns = (ResultColumn("n", types.BIGINT),)
         return Prepared(statement, parameters, columns, "SELECT" if columns else word)
 
@@ -229,6 +231,17 @@ class FakeSession:
                 yield pa.RecordBatch.from_arrays([pa.array(range(start, stop), pa.int64())], ["c0"])
 
         return Result("SELECT", (ResultColumn("n", types.BIGINT),), batches())
+
+    def _halfway(self, rest: str) -> Result:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int64())], ["c0"])
+            raise errors.DivisionByZero("division by zero")
+
+        return Result("SELECT", (ResultColumn("n", types.BIGINT),), batches())
+
+    def _acl(self, rest: str) -> Result:
+        rows = pa.RecordBatch.from_arrays([pa.array(["x"])], ["c0"])
+        return Result("SELECT", (ResultColumn("a", types.TEXT, oid=1033),), iter([rows]))
 
     def _subscribe(self, rest: str) -> Result:
         def batches() -> Iterator[pa.RecordBatch]:

@@ -344,6 +344,29 @@ def test_begin_by_the_extended_protocol_in_front_of_the_same_sync(client: Wire) 
     assert client.session.log == ["BEGIN", "SELECT 1"]
 
 
+def test_error_in_the_middle_of_rows_fails_the_transaction(client: Wire) -> None:
+    client(query("BEGIN"))
+    replies = client(query("HALFWAY x"))
+    assert wire.types(replies) == "TDDEZ"
+    assert replies[-1].body == b"E"
+    client(query("ROLLBACK"))
+    replies = client(parse("HALFWAY x"), bind(), execute(), execute(), SYNC)
+    assert wire.types(replies) == "12DDEZ"
+    assert replies[-1].body == b"I"
+
+
+def test_type_without_binary_form_is_an_error_not_text(client: Wire) -> None:
+    client(query("BEGIN"))
+    replies = client(parse("ACL x"), bind(results=(1,)), execute(), SYNC)
+    assert wire.types(replies) == "12EZ"
+    assert error_of(replies)["C"] == "0A000"
+    assert replies[-1].body == b"E"
+    client(query("ROLLBACK"))
+    replies = client(parse("ACL x"), bind(), describe("P"), execute(), SYNC)
+    assert [c[3:5] for c in replies[2].columns] == [(1033, 12)]
+    assert replies[3].values == [b"x"]
+
+
 # --- COPY -----------------------------------------------------------------------------------------
 def test_copy_in_collects_data_until_done(client: Wire) -> None:
     client(query("CREATE TABLE t(a INT, b VARCHAR)"))

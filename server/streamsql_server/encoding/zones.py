@@ -20,7 +20,7 @@ DAY_S = 86_400
 CYCLE_S = 146_097 * DAY_S  # the Gregorian calendar repeats every 400 years
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # years 1 to 9999
 _STEP_S = 7 * DAY_S  # no zone changed twice within a week and came back
-_FIXED = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?$", re.IGNORECASE)
+_FIXED = re.compile(r"^([+-])(\d{1,2})(?::?(\d{2}))?$")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
