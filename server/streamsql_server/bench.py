@@ -1,9 +1,9 @@
 """`streamsql bench`: throughput as ratios to DuckDB, latency, growth and memory.
 
-Every ratio is taken in one run, on one core: the engine maintains a view while 100,000-row ticks of
-Nexmark bids arrive; DuckDB, with one thread, answers the same query once over the same rows, which it
-holds in memory, and stores the result. 1.0 = as fast as DuckDB's one-shot batch. Best of several runs
-on both sides, because the machines are shared and noisy.
+Every ratio is taken in one run, on one core: the engine maintains a view while 100,000-row ticks
+of Nexmark bids arrive; DuckDB, with one thread, answers the same query once over the same rows,
+which it holds in memory, and stores the result. 1.0 = as fast as DuckDB's one-shot batch. Best of
+several runs on both sides, because machines are shared and noisy.
 """
 
 from __future__ import annotations

@@ -26,42 +26,22 @@ def run(tick_rows: int) -> list[dict[str, Any]]:
 
 def _tick_ms(groups: int, tick_rows: int) -> float:
     """Median of some ticks that touch keys all over a state of `groups` groups."""
-    from streamsql.circuit.graph import Circuit
-    from streamsql.circuit.operator import Step
-    from streamsql.core.delta import Delta
-
-    circuit: Circuit
-    circuit, source = _circuit()
-    random = np.random.default_rng(7)
-    schema = circuit.nodes[source].operator.schema.arrow
-
-    def delta(keys: Any) -> Delta:
-        values = random.integers(0, 1000, keys.size)
-        return Delta(pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=schema))
-
-    tick = 0
-    for start in range(0, groups, tick_rows):
-        tick += 1
-        keys = np.arange(start, min(start + tick_rows, groups))
-        circuit.step(Step(tick, tick), {source: delta(keys)}, {})
-    spent = []
-    for _ in range(TICKS):
-        tick += 1
-        change = delta(random.integers(0, groups, tick_rows))
-        begin = time.perf_counter()
-        circuit.step(Step(tick, tick), {source: change}, {})
-        spent.append(time.perf_counter() - begin)
-    return float(np.median(spent)) * 1e3
-
-
-def _circuit() -> tuple[Any, int]:
-    """A circuit that keeps `count, sum by key`, and its source node."""
     import streamsql
 
-    db = streamsql.connect()
-    db.execute("CREATE TABLE t (k BIGINT, v BIGINT) APPEND ONLY")
-    db.execute(
-        "CREATE MATERIALIZED VIEW r AS SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k"
-    )
-    engine = db.engine
-    return engine.circuit, engine.nodes[engine.catalog.find(("public", "t")).oid]
+    random = np.random.default_rng(7)
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE t (k BIGINT, v BIGINT) APPEND ONLY")
+        db.execute(
+            "CREATE MATERIALIZED VIEW r AS SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k"
+        )
+
+        def tick(keys: Any) -> float:
+            rows = pa.table({"k": keys, "v": random.integers(0, 1000, keys.size)})
+            begin = time.perf_counter()
+            db.insert("t", rows)
+            return time.perf_counter() - begin
+
+        for start in range(0, groups, tick_rows):
+            tick(np.arange(start, min(start + tick_rows, groups)))
+        spent = [tick(random.integers(0, groups, tick_rows)) for _ in range(TICKS)]
+    return float(np.median(spent)) * 1e3
