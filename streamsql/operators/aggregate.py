@@ -77,6 +77,7 @@ class Aggregate(Operator):
             out = self._open_global()
         if delta:
             changes = self._changes(*self._fold(step, delta))
+            self.folding.tidy(self.groups.cells)
             if not self.on_close:
                 out = changes if not out else _pair(out, changes)
         self.started = True
@@ -286,9 +287,7 @@ def identifying(keys: Sequence[int], below: Operator) -> list[int]:
     return [i for i, k in enumerate(keys) if below.determined.get(k) not in keys]
 
 
-def aggregate_facts(
-    below: Operator, made: Operator, keys: Sequence[int], on_close: bool
-) -> None:
+def aggregate_facts(below: Operator, made: Operator, keys: Sequence[int], on_close: bool) -> None:
     """What is known of the output columns of an aggregate."""
     places: dict[int, list[int]] = {}
     for i, k in enumerate(keys):

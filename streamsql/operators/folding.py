@@ -95,6 +95,11 @@ class Folding:
         for accumulator in self.accumulators:
             accumulator.settle(cells, touched)
 
+    def tidy(self, cells: Cells) -> None:
+        """After the results of a tick were read."""
+        for accumulator in self.accumulators:
+            accumulator.tidy(cells)
+
     def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
         """Fold partial groups into the groups `slots` (lane 0 is the caller's)."""
         for accumulator in self.accumulators:

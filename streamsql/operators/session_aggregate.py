@@ -94,9 +94,7 @@ class SessionAggregate(Operator):
             delta, times = delta.take(np.flatnonzero(valid)), times[valid]
         bounds = self.bounds
         keys = select(delta.batch, self.partition_by, self.partition_schema)
-        sessions, touched = bounds.place(
-            bounds.partition_slots(keys), times, delta.row_watermark
-        )
+        sessions, touched = bounds.place(bounds.partition_slots(keys), times, delta.row_watermark)
         late = np.flatnonzero(sessions < 0)
         if late.size:
             report_late(step, self, delta, late, times, self.input_schema)

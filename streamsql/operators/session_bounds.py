@@ -148,9 +148,7 @@ class SessionBounds:
         self.numbers[loops.FRESH] += fresh
         self.first[slots], self.last[slots], self.parent[slots] = first, last, loops.NONE
         self.stamp[slots] = 0
-        loops.relink(
-            parts, slots, self.head, self.first, self.older, self.newer, self.part_of
-        )
+        loops.relink(parts, slots, self.head, self.first, self.older, self.newer, self.part_of)
         if self.closes:
             self.queue.push(self._close_us(slots), slots)
         return slots
@@ -168,9 +166,7 @@ class SessionBounds:
         self.partitions.free(gone)
 
     def _unlink(self, slots: Int64Array) -> None:
-        loops.unlink(
-            slots, self.head, self.floor, self.last, self.older, self.newer, self.part_of
-        )
+        loops.unlink(slots, self.head, self.floor, self.last, self.older, self.newer, self.part_of)
 
     # --- time ----------------------------------------------------------------------------------
     def _close_us(self, slots: Int64Array) -> Int64Array:

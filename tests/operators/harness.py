@@ -63,10 +63,14 @@ def us(value: Any) -> int:
     return (value - datetime.date(1970, 1, 1)).days * 86_400_000_000
 
 
+def floats(values: Sequence[Any]) -> list[Any]:
+    return [float(v) if isinstance(v, str) else v for v in values]
+
+
 def to_batch(rows: Sequence[Row], schema: Schema) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [
-        pa.array(list(values), type=column.type.arrow)
+        pa.array(floats(values) if column.type.is_float else list(values), type=column.type.arrow)
         for values, column in zip(columns, schema, strict=True)
     ]
     return make_batch(arrays, schema.arrow, len(rows))

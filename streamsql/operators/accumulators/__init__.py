@@ -13,6 +13,7 @@ from streamsql.operators.accumulators.base import Accumulator
 from streamsql.operators.accumulators.booleans import Truth
 from streamsql.operators.accumulators.count import Count, CountRows
 from streamsql.operators.accumulators.extremes import make_extreme
+from streamsql.operators.accumulators.moments import NAMES, make_moments
 from streamsql.operators.accumulators.sums import make_sum
 
 Maker = Callable[[AggregateCall, bool], Accumulator | None]
@@ -31,6 +32,7 @@ MAKERS: dict[str, Maker] = {
     "max": make_extreme,
     "bool_and": lambda call, append_only: Truth(call),
     "bool_or": lambda call, append_only: Truth(call),
+    **dict.fromkeys(sorted(NAMES), make_moments),
 }
 
 

@@ -57,6 +57,9 @@ class Accumulator(abc.ABC):
     def settle(self, cells: Cells, touched: Int64Array) -> None:  # noqa: B027
         """Called once a tick after all rows are in, before results are read from `touched`."""
 
+    def tidy(self, cells: Cells) -> None:  # noqa: B027
+        """Called at the end of a tick, when nobody holds gathered cells any more."""
+
     def free(self, slots: Int64Array) -> None:  # noqa: B027
         """These groups are gone."""
 

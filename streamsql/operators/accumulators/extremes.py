@@ -1,6 +1,8 @@
-"""MIN and MAX of fixed-width values whose rows are never taken back."""
+"""MIN and MAX: one value while rows only come, an ordered multiset when they may go."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -8,9 +10,17 @@ import pyarrow as pa
 from streamsql.core.delta import Int64Array
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
+from streamsql.kernels.hashing import hash_arrays
+from streamsql.kernels.order_keys import OrderColumn, can_order
+from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.columns import flat, to_arrow
 from streamsql.operators.loops import accumulate as loops
+from streamsql.state.column_store import ColumnStore
+from streamsql.state.ordered_index import OrderedIndex
+
+SPARE_ROWS = 4096
+"""Old values kept before they are swept."""
 
 _WORDS = frozenset({
     Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.TIME, Kind.TIMESTAMP,
@@ -50,8 +60,97 @@ class Extreme(Accumulator):
         return to_arrow(values, self.type.arrow, cells[:, self.at] > 0)
 
 
+class OrderedExtreme(Accumulator):
+    """MIN and MAX of values that may be taken back, of any type that has an order.
+
+    Algebra:  the first or last of the values that are left.  Not linear.
+    State:    [count, reference] a group; `values`: (group, value) -> count in order; `shown`: the value each
+              group shows now, which the reference names.
+    Cost:     O(log values) a row.
+    """
+
+    lanes = 2
+    mergeable = False
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        type_ = call.args[0].type.arrow
+        self.values = OrderedIndex([OrderColumn(type_, not_null=True)])
+        self.shown = ColumnStore(pa.schema([("c0", type_)]))
+        self.latest = call.function == "max"
+
+    def add(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
+    ) -> None:
+        assert column is not None
+        if column.null_count:
+            kept = np.flatnonzero(np.asarray(column.is_valid()))
+            column, slots = column.take(pa.array(kept)), slots[kept]
+            weights = weights[kept] if weights.size else weights
+        loops.count_valid(cells, self.at, slots, weights, 0, 0)
+        counts = weights if weights.size else np.ones(slots.size, np.int64)
+        if weights.size:
+            # a value may be taken back before it comes, within one tick
+            order = np.argsort(counts < 0, kind="stable")
+            slots, counts, column = slots[order], counts[order], column.take(pa.array(order))
+        self.values.add(slots, [column], counts)
+
+    def settle(self, cells: Cells, touched: Int64Array) -> None:
+        find = self.values.last if self.latest else self.values.first
+        found = self.values.read(find(touched))
+        there = np.flatnonzero(found.counts > 0)
+        new = found.values[0].take(pa.array(there))
+        held = cells[touched[there], self.at + 1]
+        before = self.shown.take(held - 1, negative=True).column(0)
+        a, b = hash_arrays([new], exact=True), hash_arrays([before], exact=True)
+        differs = (a[0] != b[0]) | (a[1] != b[1]) | (held == 0)
+        cells[touched[found.counts <= 0], self.at + 1] = 0
+        fresh = new.take(pa.array(np.flatnonzero(differs)))
+        base = self.shown.append(pa.record_batch([fresh], schema=self.shown.schema))
+        cells[touched[there[differs]], self.at + 1] = base + 1 + np.arange(len(fresh))
+
+    def tidy(self, cells: Cells) -> None:
+        held = int(np.count_nonzero(cells[:, self.at + 1])) if self._is_full() else 0
+        if held and self.shown.num_rows > 2 * held + SPARE_ROWS or self._is_full() and not held:
+            slots = np.flatnonzero(cells[:, self.at + 1])
+            self.shown.rebuild(cells[slots, self.at + 1] - 1)
+            cells[slots, self.at + 1] = 1 + np.arange(slots.size)
+        self._looked_at = self.shown.num_rows
+
+    def _is_full(self) -> bool:
+        return self.shown.num_rows > 2 * self._looked_at + SPARE_ROWS
+
+    _looked_at = 0
+
+    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
+        raise NotImplementedError("ordered multisets are not merged")
+
+    def result(self, cells: Cells) -> pa.Array:
+        found = self.shown.take(cells[:, self.at + 1] - 1, negative=True).column(0)
+        return found if found.type == self.type.arrow else found.cast(self.type.arrow)
+
+    def free(self, slots: Int64Array) -> None:
+        if self.values.entries:
+            self.values.remove_groups(slots)
+
+    def side_rows(self) -> int:
+        return self.values.entries
+
+    def side_bytes(self) -> int:
+        return self.values.nbytes + self.shown.nbytes
+
+    def save(self) -> Mapping[str, pa.Table]:
+        return {**saved.nest("values", self.values.save()), "shown": self.shown.table()}
+
+    def load(self, state: Mapping[str, pa.Table]) -> None:
+        self.values.load(saved.inner("values", state))
+        for batch in state["shown"].to_batches():
+            self.shown.append(batch)
+
+
 def make_extreme(call: AggregateCall, append_only: bool) -> Accumulator | None:
-    """The accumulator of min(x) or max(x), or None if there is none for the input."""
-    if append_only and call.args[0].type.kind in _WORDS:
+    """The accumulator of min(x) or max(x), or None if its type has no order."""
+    source = call.args[0].type
+    if append_only and source.kind in _WORDS:
         return Extreme(call)
-    return None
+    return OrderedExtreme(call) if can_order(source.arrow) else None

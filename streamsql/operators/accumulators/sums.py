@@ -10,6 +10,7 @@ from streamsql.core.errors import NumericValueOutOfRange
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.accumulators.exact import ExactReal
 from streamsql.operators.columns import flat, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import wide
@@ -186,7 +187,7 @@ def make_sum(call: AggregateCall, append_only: bool) -> Accumulator | None:
     """The accumulator of sum(x) or avg(x), or None if there is none for the type."""
     source = call.args[0].type
     if source.is_float:
-        return SumReal(call) if append_only else None
+        return SumReal(call) if append_only else ExactReal(call)
     average = call.function == "avg"
     if source.kind is Kind.NUMERIC or source.is_integer:
         if source.kind in (Kind.SMALLINT, Kind.INTEGER) and not average:

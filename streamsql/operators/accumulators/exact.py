@@ -1,0 +1,171 @@
+"""SUM, AVG, VAR and STDDEV of floats under deletes: exact, so that nothing deleted leaves a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.core.delta import Int64Array
+from streamsql.functions.expressions import AggregateCall
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.kernels.hashing import hash_arrays
+from streamsql.operators import saved
+from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.columns import flat, to_arrow
+from streamsql.operators.loops import exact as loops
+
+
+class Digits:
+    """One exact sum a group, as chains of base 2^32 digits."""
+
+    def __init__(self) -> None:
+        self.index = HashIndex(reuse=True)
+        self.chain = np.full(64, loops.NONE, np.int64)
+        self.following = np.zeros(64, np.int64)
+        self.digit_of = np.zeros(64, np.int64)
+        self.value = np.zeros(64, np.int64)
+
+    def add(self, groups: Int64Array, digits: Int64Array, values: Int64Array) -> None:
+        """Add digit values to groups."""
+        if not groups.size:
+            return
+        h0, h1 = hash_arrays([pa.array(groups), pa.array(digits)], groups.size)
+        entries, new_rows = self.index.upsert_rows(h0, h1)
+        self._room(self.index.num_slots, int(groups.max()) + 1)
+        loops.add_digits(
+            entries, values, digits, groups, new_rows,
+            self.chain, self.following, self.digit_of, self.value,
+        )  # fmt: skip
+
+    def _room(self, entries: int, groups: int) -> None:
+        self.chain = _extended(self.chain, groups, loops.NONE)
+        for name in ("following", "digit_of", "value"):
+            setattr(self, name, _extended(getattr(self, name), entries, 0))
+
+    def totals(self, groups: Int64Array, rest: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """(each group's sum as float64[n], what rounding left out or empty)."""
+        if groups.size:
+            self._room(0, int(groups.max()) + 1)
+        out = np.empty(groups.size, np.float64)
+        left = np.zeros(groups.size if rest else 0, np.float64)
+        loops.totals(groups, self.chain, self.following, self.digit_of, self.value, out, left)
+        return out, left
+
+    def free(self, groups: Int64Array) -> None:
+        """Forget these groups' digits."""
+        groups = groups[groups < self.chain.size]
+        entries = np.empty(self.index.count, np.int64)
+        found = loops.take_chains(groups, self.chain, self.following, entries)
+        self.index.remove(entries[:found])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = (self.chain, self.following, self.digit_of, self.value)
+        return int(self.index.nbytes + sum(a.nbytes for a in arrays))
+
+    def save(self) -> dict[str, pa.Table]:
+        """The index, chains and digits by slot."""
+        n = self.index.num_slots
+        parts = {k: getattr(self, k)[:n] for k in ("following", "digit_of", "value")}
+        return {
+            **saved.nest("index", self.index.save()),
+            "digits": saved.columns(**parts),
+            "chain": saved.columns(first=self.chain),
+        }
+
+    def load(self, state: Mapping[str, pa.Table]) -> None:
+        """Inverse of `save`."""
+        self.index = HashIndex.load(saved.inner("index", state))
+        self.chain = saved.array(state["chain"], "first")
+        for name in ("following", "digit_of", "value"):
+            setattr(self, name, _extended(saved.array(state["digits"], name), 64, 0))
+
+
+class ExactReal(Accumulator):
+    """SUM and AVG of floats whose rows may be taken back.
+
+    Algebra:  linear: the sum is kept exactly, as a fixed-point number, and rounded once when it is read.
+              NaN and infinities are counted apart.
+    State:    [count, NaNs, +inf, -inf, rounded sum] a group, and its digits (2 to 4 as a rule).
+    """
+
+    lanes = 5
+    mergeable = False
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self.sums = Digits()
+
+    def add(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
+    ) -> None:
+        assert column is not None
+        add_values(self.sums, cells, self.at, slots, weights, column, squares=False)
+
+    def settle(self, cells: Cells, touched: Int64Array) -> None:
+        self.sums.free(touched[cells[touched, self.at] == 0])
+        total, _ = self.sums.totals(touched)
+        cells[touched, self.at + 4] = total.view(np.int64)
+
+    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
+        raise NotImplementedError("exact sums are not merged")
+
+    def result(self, cells: Cells) -> pa.Array:
+        count = cells[:, self.at]
+        total = np.ascontiguousarray(cells[:, self.at + 4]).view(np.float64)
+        total = with_specials(total, cells, self.at)
+        with np.errstate(all="ignore"):
+            if self.call.function == "avg":
+                total = total / np.maximum(count, 1)
+            return to_arrow(total, self.type.arrow, count > 0)
+
+    def free(self, slots: Int64Array) -> None:
+        self.sums.free(slots)
+
+    def side_rows(self) -> int:
+        return self.sums.index.count
+
+    def side_bytes(self) -> int:
+        return self.sums.nbytes
+
+    def save(self) -> Mapping[str, pa.Table]:
+        return self.sums.save()
+
+    def load(self, state: Mapping[str, pa.Table]) -> None:
+        self.sums.load(state)
+
+
+def add_values(
+    sums: Digits, cells: Cells, at: int, slots: Int64Array, weights: Int64Array,
+    column: pa.Array, *, squares: bool,
+) -> None:  # fmt: skip
+    """Add a column (or its squares) to exact sums; decimals and integers become floats first."""
+    address, width, valid, offset = flat(column)
+    scale = 1.0
+    if not pa.types.is_floating(column.type):
+        width = -width
+    room = 6 * slots.size + 6
+    group, digit, value = (np.empty(room, np.int64) for _ in range(3))
+    found = loops.digits_of(
+        cells, at, slots, weights, address, width, scale, valid, offset, squares,
+        group, digit, value,
+    )  # fmt: skip
+    sums.add(group[:found], digit[:found], value[:found])
+
+
+def with_specials(total: np.ndarray, cells: Cells, at: int) -> np.ndarray:
+    """Sums with NaN and infinities put in; lanes [.., NaNs, +inf, -inf] from `at`."""
+    nan, plus, minus = (cells[:, at + k] > 0 for k in (1, 2, 3))
+    total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
+    return np.where(nan | (plus & minus), np.nan, total)
+
+
+def _extended(array: Int64Array, size: int, fill: int) -> Int64Array:
+    if size <= array.size:
+        return array
+    out = np.full(max(size, 2 * array.size), fill, np.int64)
+    out[: array.size] = array
+    return out

@@ -1,0 +1,256 @@
+"""Exact sums of floats: every value is cut into 32-bit digits of one huge fixed-point number.
+
+A finite float64 is m * 2^e with |m| < 2^53. With the lowest bit of all at 2^-1074, it covers at most three
+digits of base 2^32, numbered from 0. Each group keeps the digits it needs, as int64 entries (index
+slots) in a chain: `chain` (group -> first entry), `following`, `digit_of`, `value`. Sums are the
+same whatever the order of rows, and what is taken back leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamsql.kernels.bits import bit, bits_of, load_integer
+from streamsql.kernels.jit import device, kernel
+from streamsql.operators.loops.accumulate import load_real
+
+DIGITS = 72
+MASK32 = 0xFFFFFFFF
+FRACTION = (1 << 52) - 1
+NONE = -1
+SPLITTER = 134217729.0  # 2^27 + 1
+LARGEST_SQUARE = 1.0e150
+
+
+@device
+def cut(x: float, out_digit: Any, out_value: Any, k: int) -> int:
+    """Append the non-zero digits of a finite x at k; returns how many there are now."""
+    if x == 0.0:
+        return k
+    word = np.int64(bits_of(x))
+    exponent = (word >> 52) & 0x7FF
+    m = word & FRACTION
+    if exponent == 0:
+        position = 0
+    else:
+        m |= 1 << 52
+        position = exponent - 1
+    digit, shift = position >> 5, position & 31
+    sign = -1 if word < 0 else 1
+    low = (m << shift) & MASK32
+    rest = m >> (32 - shift)
+    if low != 0:
+        out_digit[k], out_value[k] = digit, sign * low
+        k += 1
+    if (rest & MASK32) != 0:
+        out_digit[k], out_value[k] = digit + 1, sign * (rest & MASK32)
+        k += 1
+    if (rest >> 32) != 0:
+        out_digit[k], out_value[k] = digit + 2, sign * (rest >> 32)
+        k += 1
+    return k
+
+
+@kernel
+def digits_of(
+    cells: Any, at: int, slots: Any, weights: Any,
+    address: int, width: int, scale: float, valid: int, valid_offset: int, squares: bool,
+    out_group: Any, out_digit: Any, out_value: Any,
+) -> int:  # fmt: skip
+    """Cut each value (or its square) into digits; count special ones in the cells.
+
+    width: 8 or 4 = floats, negative = integers of that many bytes, times `scale`. Cells: lanes [count,
+    NaNs, +infinities, -infinities] from `at`; counted only while `squares` is False. Outputs:
+    int64[6 n], filled up to the returned number.
+    """
+    weighted = weights.size > 0
+    k = 0
+    for i in range(slots.size):
+        if not bit(valid, valid_offset + i):
+            continue
+        w = weights[i] if weighted else 1
+        s = slots[i]
+        if width > 0:
+            x = load_real(address, width, i)
+        else:
+            x = load_integer(address, -width, i) * scale
+        special = 0
+        if x != x:
+            special = 1
+        elif abs(x) == np.inf or (squares and abs(x) > LARGEST_SQUARE):
+            special = 2 if x > 0 else 3
+        if not squares:
+            cells[s, at] += w
+            if special:
+                cells[s, at + special] += w
+        if special:
+            continue
+        first = k
+        if squares:
+            high = x * x
+            split = SPLITTER * x
+            a = split - (split - x)
+            b = x - a
+            k = cut(high, out_digit, out_value, k)
+            k = cut(((a * a - high) + 2.0 * a * b) + b * b, out_digit, out_value, k)
+        else:
+            k = cut(x, out_digit, out_value, k)
+        for j in range(first, k):
+            out_group[j] = s
+            out_value[j] *= w
+    return k
+
+
+@kernel
+def add_digits(
+    entries: Any, values: Any, digits: Any, groups: Any, new_rows: Any,
+    chain: Any, following: Any, digit_of: Any, value: Any,
+) -> None:  # fmt: skip
+    """Add digit values to their entries; new entries go into their group's chain."""
+    for j in range(new_rows.size):
+        i = new_rows[j]
+        e, g = entries[i], groups[i]
+        digit_of[e], value[e] = digits[i], 0
+        following[e] = chain[g]
+        chain[g] = e
+    for i in range(entries.size):
+        value[entries[i]] += values[i]
+
+
+@device
+def collect(g: int, chain: Any, following: Any, digit_of: Any, value: Any, out: Any) -> bool:
+    """The group's number as digits 0 <= d < 2^32 in out (int64[DIGITS]); returns whether it is
+    negative (the digits then are those of its absolute value). Entries are carried as well."""
+    out[:] = 0
+    e = chain[g]
+    while e >= 0:
+        out[digit_of[e]] += value[e]
+        e = following[e]
+    carry = 0
+    for d in range(DIGITS):
+        total = out[d] + carry
+        out[d] = total & MASK32
+        carry = total >> 32
+    negative = carry < 0
+    if negative:
+        carry = 1
+        for d in range(DIGITS):
+            total = (MASK32 - out[d]) + carry
+            out[d] = total & MASK32
+            carry = total >> 32
+    return negative
+
+
+@device
+def leading(digits: Any, top: int) -> tuple[float, int]:
+    """(the three digits from `top` down as a float rounded to nearest even, the lowest of them)."""
+    high = np.uint64(digits[top])
+    middle = np.uint64(digits[top - 1]) if top >= 1 else np.uint64(0)
+    low = np.uint64(digits[top - 2]) if top >= 2 else np.uint64(0)
+    sticky = False
+    for d in range(top - 2):
+        sticky = sticky or digits[d] != 0
+    # 64 bits with the highest bit set, and whether anything is below them
+    word = (high << np.uint64(32)) | middle
+    shift = np.uint64(0)
+    while (word >> np.uint64(63)) == np.uint64(0):
+        word = word << np.uint64(1)
+        shift += np.uint64(1)
+    if shift > np.uint64(0):
+        word |= low >> (np.uint64(32) - shift)
+        sticky = sticky or (low << shift) & np.uint64(MASK32) != np.uint64(0)
+    else:
+        sticky = sticky or low != np.uint64(0)
+    kept = word >> np.uint64(11)
+    rest = word & np.uint64(2047)
+    half = np.uint64(1024)
+    if rest > half or (rest == half and (sticky or (kept & np.uint64(1)) == np.uint64(1))):
+        kept += np.uint64(1)
+    # `word` stands for word * 2^(32 * (top - 1) - shift - 1074); 11 bits went
+    return float(kept), 32 * (top - 1) - np.int64(shift) - 1074 + 11
+
+
+@device
+def power(x: float, exponent: int) -> float:
+    """x * 2^exponent without an overflow on the way."""
+    while exponent > 900:
+        x *= 2.0**900
+        exponent -= 900
+    while exponent < -900:
+        x *= 2.0**-900
+        exponent += 900
+    return x * 2.0**exponent
+
+
+@device
+def rounded(digits: Any, negative: bool) -> float:
+    """The float nearest to the number."""
+    top = DIGITS - 1
+    while top >= 0 and digits[top] == 0:
+        top -= 1
+    if top < 0:
+        return 0.0
+    value, exponent = leading(digits, top)
+    value = power(value, exponent)
+    return -value if negative else value
+
+
+@kernel
+def totals(
+    groups: Any, chain: Any, following: Any, digit_of: Any, value: Any, out: Any, rest: Any
+) -> None:
+    """out: float64[n], each group's sum rounded; rest: float64[n], what the rounding left out, or
+    empty if it is not wanted."""
+    digits = np.empty(DIGITS, np.int64)
+    parts_digit, parts_value = np.empty(6, np.int64), np.empty(6, np.int64)
+    for i in range(groups.size):
+        negative = collect(groups[i], chain, following, digit_of, value, digits)
+        out[i] = rounded(digits, negative)
+        if rest.size == 0:
+            continue
+        found = 0
+        if abs(out[i]) < np.inf:
+            found = cut(-abs(out[i]), parts_digit, parts_value, 0)
+        for j in range(found):
+            digits[parts_digit[j]] += parts_value[j]
+        carry = 0
+        for d in range(DIGITS):
+            total = digits[d] + carry
+            digits[d] = total & MASK32
+            carry = total >> 32
+        below = carry < 0
+        if below:
+            carry = 1
+            for d in range(DIGITS):
+                total = (MASK32 - digits[d]) + carry
+                digits[d] = total & MASK32
+                carry = total >> 32
+        rest[i] = rounded(digits, below != negative)
+
+
+@kernel
+def take_chains(groups: Any, chain: Any, following: Any, out: Any) -> int:
+    """All entries of these groups, whose chains are emptied; returns how many there are."""
+    k = 0
+    for i in range(groups.size):
+        e = chain[groups[i]]
+        while e >= 0:
+            out[k] = e
+            k += 1
+            e = following[e]
+        chain[groups[i]] = NONE
+    return k
+
+
+@kernel
+def carry_over(groups: Any, chain: Any, following: Any, value: Any, limit: int) -> bool:
+    """Whether some entry of these groups has grown so large that it must be carried soon."""
+    for i in range(groups.size):
+        e = chain[groups[i]]
+        while e >= 0:
+            if abs(value[e]) > limit:
+                return True
+            e = following[e]
+    return False

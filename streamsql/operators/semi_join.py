@@ -1,0 +1,170 @@
+"""Semi and anti joins: EXISTS, IN, and their negations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, concat
+from streamsql.core.errors import NegativeWeight
+from streamsql.core.schema import Schema
+from streamsql.functions.expressions import ColumnRef
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.kernels.hashing import Lanes, any_null, hash_columns
+from streamsql.operators import saved
+from streamsql.operators.arrange import Arrange, add_arrange
+from streamsql.operators.builder import Builder
+from streamsql.operators.columns import NO_WEIGHTS, BoolArray
+from streamsql.operators.join import Side
+from streamsql.operators.join_condition import EquiJoin, split
+from streamsql.operators.late import drop_closed
+from streamsql.operators.loops import distinct as loops
+from streamsql.operators.map import add_map, move
+from streamsql.plan import nodes as plan
+
+
+class SemiJoin(Operator):
+    """Rows of the left input whose key is present in the right one (EXISTS, IN) or is not (NOT EXISTS).
+
+    Algebra:  semi(A, B)(a) = A(a) if some b has a's key, else 0; anti = A - semi. Non-linear in B. A NULL
+              key is never present.
+    Input:    left from an arrangement; right as it comes.
+    Output:   left's rows with their weights; -/+ for all left rows of a key whose presence changed.
+    State:    `counts`: right key -> rows, freed at 0; beside the left arrangement, which may be shared.
+    Cost:     O(changed rows + left rows of the keys that appeared or vanished).
+    Errors:   NegativeWeight (XX001) if a right row is taken back that is not there.
+    Source:   Larson and Zhou, Efficient Maintenance of Materialized Outer-Join Views, ICDE 2007.
+    """
+
+    def __init__(
+        self, schema: Schema, left: Side, right_keys: Sequence[int], null_safe: Sequence[bool],
+        anti: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(schema)
+        self.left = left
+        self.right_keys = tuple(right_keys)
+        self.right_strict = [k for k, s in zip(right_keys, null_safe, strict=True) if not s]
+        self.anti = anti
+        self.index = HashIndex(reuse=True)
+        self.counts = np.zeros(64, np.int64)
+        self.marks = np.zeros(64, np.uint8)
+
+    @property
+    def name(self) -> str:
+        return "AntiJoin" if self.anti else "SemiJoin"
+
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        a, b = deltas
+        parts = []
+        if b:
+            parts.append(self._flipped(b))
+        if a:
+            lanes, skip = self.left.lanes(a.batch)
+            chosen = self._present(lanes, skip) != self.anti
+            parts.append(a if bool(chosen.all()) else a.take(np.flatnonzero(chosen)))
+        if len(parts) > 1 and (parts[0].row_watermark is None) != (parts[1].row_watermark is None):
+            parts = [Delta(p.batch, p.weights) for p in parts]
+        return drop_closed(step, self, concat(parts, self.schema))
+
+    def _present(self, lanes: Lanes, skip: BoolArray) -> BoolArray:
+        slots = self.index.find(*lanes)
+        found: BoolArray = slots >= 0
+        found &= self.counts[np.maximum(slots, 0)] > 0
+        return found & ~skip
+
+    def _flipped(self, b: Delta) -> Delta:
+        """The left rows (as before this tick) of the keys that appeared or vanished."""
+        keep = np.flatnonzero(~any_null(b.batch, self.right_strict))
+        h0, h1 = hash_columns(b.batch, self.right_keys)
+        h0, h1 = h0[keep], h1[keep]
+        weights = NO_WEIGHTS if b.weights is None else b.weights[keep]
+        slots, _ = self.index.upsert_rows(h0, h1)
+        self._room()
+        rows, signs = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)
+        found, lowest = loops.crossings(self.counts, slots, weights, rows, signs)
+        if lowest < 0 and bool((self.counts[slots] < 0).any()):
+            raise NegativeWeight("a row was taken back that the right side does not hold")
+        rows, signs = rows[:found], signs[:found]
+        lanes = h0[rows], h1[rows]
+        if weights.size:
+            gone = np.empty(slots.size, np.int64)
+            count = loops.empty_slots(self.counts, slots, self.marks, gone)
+            self.index.remove(gone[:count])
+        position, row, weight = self.left.probe(lanes, np.empty(0, np.bool_))
+        batch = self.left.arrange.rows.take(row)
+        sign = -signs[position] if self.anti else signs[position]
+        watermark = None
+        if self.event_times or self.closes:
+            watermark = np.full(row.size, self.watermark)
+        return Delta(batch, weight * sign, watermark)
+
+    def _room(self) -> None:
+        if self.index.num_slots > self.counts.size:
+            size = 2 * self.index.num_slots
+            counts, marks = np.zeros(size, np.int64), np.zeros(size, np.uint8)
+            counts[: self.counts.size] = self.counts
+            self.counts, self.marks = counts, marks
+
+    def current(self, *inputs: Delta) -> Delta | None:
+        a = inputs[0]
+        lanes, skip = self.left.lanes(a.batch)
+        return a.take(np.flatnonzero(self._present(lanes, skip) != self.anti))
+
+    def save(self) -> State:
+        counts = self.counts[: self.index.num_slots]
+        return {**saved.nest("index", self.index.save()), "counts": saved.columns(n=counts)}
+
+    def load(self, state: State) -> None:
+        self.index = HashIndex.load(saved.inner("index", state))
+        counts = saved.array(state["counts"], "n")
+        self._room()
+        self.counts[: counts.size] = counts
+
+    def state_rows(self) -> int:
+        return self.index.count
+
+    def state_bytes(self) -> int:
+        return int(self.index.nbytes + self.counts.nbytes)
+
+    def explain(self) -> dict[str, str]:
+        return {
+            "state": "a count for every key of the right side",
+            "freed": "when a key's last row goes",
+            "detail": f"on columns {list(self.left.keys)} = {list(self.right_keys)}",
+        }
+
+
+def lower(node: plan.Join, build: Builder) -> int | None:
+    """Semi and anti joins by equalities alone."""
+    if node.kind not in ("semi", "anti") or node.lateral or node.null_aware:
+        return None
+    parts = split(node)
+    if parts is None or parts.residual is not None:
+        return None
+    added = add_semi_join(build, parts, anti=node.kind == "anti")
+    if len(parts.left.schema) == parts.left_width:
+        return added
+    exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]
+    return add_map(build, added, None, exprs, node.schema)
+
+
+def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
+    """The left rows (as extended) whose key is, or is not, on the right."""
+    left = add_arrange(build, build.lower(parts.left))
+    right = build.lower(parts.right)
+    arrange = build.operator(left)
+    below = build.operator(right)
+    assert isinstance(arrange, Arrange)
+
+    def make() -> SemiJoin:
+        side = Side(arrange, parts.left_keys, parts.null_safe)
+        made = SemiJoin(arrange.schema, side, parts.right_keys, parts.null_safe, anti)
+        move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
+        made.append_only = arrange.append_only and below.append_only and not anti
+        made.lateness_us = max(arrange.lateness_us, below.lateness_us)
+        return made
+
+    what = (parts.left_keys, parts.right_keys, parts.null_safe)
+    return build.add("anti" if anti else "semi", [left, right], what, make)
