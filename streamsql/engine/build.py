@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
-from streamsql.core.errors import DiskError, UndefinedTable
+from streamsql.core.errors import UndefinedTable
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import (
     CreateRelation,
@@ -66,18 +66,12 @@ class CatalogBuilder:
             tick = engine.committer.stage(replace_tables(request, built))
             assert tick is not None
             tick.ddl = tuple(op for op in request.ddl if not self._temporary(op))
-            engine.durability.log([tick])
-        except BaseException as error:
+            engine.committer.log_one(tick)
+        except BaseException:
             if tick is not None:
                 with engine.lock:
                     engine.committer.undo(tick, built.tables)
             self._discard(built)
-            if isinstance(error, OSError):
-                from streamsql.engine.commit import disk_error
-
-                raise disk_error(error) from error
-            if isinstance(error, DiskError):
-                raise
             raise
         self.install(built, tick)
         request.version = tick.version

@@ -74,11 +74,14 @@ class Committer:
     def run_alone(self, tick: Tick) -> None:
         """Log and run a tick that is not a session's write: the clock, a watermark."""
         self.apply_time(tick)
-        try:
-            self.engine.durability.log([tick])
-        except (OSError, DiskError) as error:
-            raise disk_error(error) from error
+        self.log_one(tick)
         self.run([tick])
+
+    def log_one(self, tick: Tick) -> None:
+        """Make one tick durable. Raises: DiskError (58030)."""
+        _, failure = self.engine.durability.log([tick])
+        if failure is not None:
+            raise failure
 
     def apply_time(self, tick: Tick) -> None:
         """Move watermarks by hand, and those that the clock moves."""
@@ -152,23 +155,27 @@ class Committer:
         if not staged:
             return
         ticks = [tick for tick, _ in staged]
-        try:
-            self.engine.durability.log(ticks)
-        except (OSError, DiskError) as error:
-            failure = disk_error(error)
-            with self.engine.lock:
-                for tick in reversed(ticks):
-                    self.undo(tick)
-            for _, work in staged:
-                if work is not None:
-                    work.outcome.fail(failure)
-            self.engine.ingest.rewind()
-            return
-        self.run(ticks)
-        for _, work in staged:
+        durable, failure = self.engine.durability.log(ticks)
+        if durable:
+            self.run(ticks[:durable])
+        for _, work in staged[:durable]:
             if work is not None:
                 work.outcome.set(work.payload)
+        if failure is not None:
+            self._give_up(staged[durable:], failure)
+            return
         self.engine.durability.checkpoint_if_due()
+
+    def _give_up(self, staged: list[tuple[Tick, Work[Any] | None]], failure: DiskError) -> None:
+        """Undo ticks that could not be made durable, newest first, and tell their writers."""
+        with self.engine.lock:
+            for tick, _ in reversed(staged):
+                self.undo(tick)
+        for _, work in staged:
+            if work is None:
+                self.engine.ingest.rewind()
+            else:
+                work.outcome.fail(failure)
 
     def run(self, ticks: Sequence[Tick]) -> None:
         """Phase C: step the circuit through the ticks and publish them."""
@@ -221,13 +228,3 @@ class Committer:
             table = self.engine.tables.get(change.relation_id)
             if table is not None:
                 self.engine.system.record_ahead(tick, table.relation, change)
-
-
-def disk_error(error: Exception) -> DiskError:
-    """What writers get when the log can not be written; nothing of theirs was done."""
-    if isinstance(error, DiskError):
-        return error
-    return DiskError(
-        f"could not write to the log: {error}",
-        hint="Nothing was changed. Free space on the disk or check it, then try again.",
-    )

@@ -12,6 +12,7 @@ from streamsql.engine.api import Result
 from streamsql.engine.bulk import Subscription, insert_data, subscribe
 from streamsql.engine.engine import Engine
 from streamsql.engine.session import Session
+from streamsql.state.filesystem import FileSystem
 
 T = TypeVar("T")
 
@@ -43,13 +44,20 @@ class PlanCache:
 class Database:
     """A database; safe to use from several threads, each best with a session of its own.
 
-    path: ":memory:", or a directory that keeps everything. clock: where time comes from.
+    path: ":memory:", or a directory that keeps everything. clock: where time comes from. files: the
+    file system, another one in tests.
     """
 
-    def __init__(self, path: str = ":memory:", *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        path: str = ":memory:",
+        *,
+        clock: Clock | None = None,
+        files: FileSystem | None = None,
+    ) -> None:
         self.path = path
         self.plans = PlanCache()
-        self.engine = Engine(None if path == ":memory:" else path, clock)
+        self.engine = Engine(None if path == ":memory:" else path, clock, files)
         self._sessions: set[Session] = set()
         self._lock = threading.RLock()
         self._default: Session | None = None

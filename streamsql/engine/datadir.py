@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from streamsql.core.errors import DataCorrupted, DataDirectoryInUse, DiskError
+from streamsql.core.errors import DiskError, FeatureNotSupported
 from streamsql.engine.records import encode
 from streamsql.engine.requests import Tick
 from streamsql.state.checkpoint import CheckpointStore
+from streamsql.state.filesystem import FileSystem, OsFileSystem
 from streamsql.state.wal import WriteAheadLog
 
 if TYPE_CHECKING:
@@ -33,46 +31,41 @@ FORMAT = 1
 class DataDirectory:
     """Implements `Durability` over files.
 
-    Layout: `LOCK`, `wal/` (the log), `checkpoint/` (states and manifest).
+    Layout: `LOCK`, `wal/` (the log), `checkpoint/` (states and manifest). files: the file system,
+    another one in tests.
     """
 
-    def __init__(self, engine: Engine, path: str) -> None:
+    def __init__(self, engine: Engine, path: str, files: FileSystem | None = None) -> None:
         self.engine = engine
-        self.path = Path(path)
-        self._lock = lock_directory(self.path)
-        self._wal: Any = None
-        self._checkpoints: Any = None
+        self.path = path
+        self._files = files or OsFileSystem()
+        self._files.make_directory(path)
+        self._lock = self._files.lock(self._files.join(path, "LOCK"))
+        self._wal: WriteAheadLog
+        self._checkpoints: CheckpointStore
         self._logged = 0
         self._checkpointed_version = -1
         self._last_checkpoint = time.monotonic()
-        self._failed: DiskError | None = None
 
     # --- writing --------------------------------------------------------------------------------
-    def log(self, ticks: Sequence[Tick]) -> None:
+    def log(self, ticks: Sequence[Tick]) -> tuple[int, DiskError | None]:
         """See `Durability`."""
-        if self._failed is not None:
-            raise self._failed
-        start = self._wal.position
+        written = 0
+        failure: DiskError | None = None
         try:
             for tick in ticks:
                 payload = encode(tick)
                 self._wal.append(payload)
                 self._logged += len(payload)
-            self._wal.sync()
-        except (OSError, DiskError) as error:
-            self._roll_back(start, error)
-            raise
-
-    def _roll_back(self, start: Any, error: Exception) -> None:
-        """Cut the log where it ended before; if even that fails, nothing more is written."""
-        try:
-            self._wal.rollback(start)
-        except (OSError, DiskError) as second:
-            self._failed = DiskError(
-                f"the log can not be written any more: {second}",
-                hint="Close the database, repair the disk, and open it again.",
-            )
-            raise self._failed from error
+                written += 1
+        except DiskError as error:
+            failure = error
+        if written:
+            try:
+                self._wal.sync()
+            except DiskError as error:
+                return 0, error
+        return written, failure
 
     def checkpoint_if_due(self) -> None:
         """See `Durability`."""
@@ -88,11 +81,12 @@ class DataDirectory:
 
         engine = self.engine
         states, meta = collect(engine)
-        position = self._wal.position
-        self._checkpoints.write(states, {"format": FORMAT, **meta})
-        self._wal.truncate(position)
-        self._logged = 0
+        lsn = self._wal.last_lsn
         self._last_checkpoint = time.monotonic()
+        self._checkpoints.write(states, {"format": FORMAT, "lsn": lsn, **meta})
+        self._wal.rotate()
+        self._wal.truncate(lsn + 1)
+        self._logged = 0
         self._checkpointed_version = engine.version
 
     # --- opening and closing --------------------------------------------------------------------
@@ -101,57 +95,34 @@ class DataDirectory:
         from streamsql.engine.checkpoints import restore
         from streamsql.engine.replay import replay
 
+        join = self._files.join
+        first = 1
         try:
-            self._checkpoints = CheckpointStore(self.path / "checkpoint")
+            self._checkpoints = CheckpointStore(join(self.path, "checkpoint"), files=self._files)
             found = self._checkpoints.read()
             if found is not None:
                 meta, loader = found
                 if meta["format"] > FORMAT:
-                    raise DataCorrupted(
+                    raise FeatureNotSupported(
                         f'data directory "{self.path}" was written by a newer version of streamsql',
                         hint="Open it with that version.",
                     )
                 restore(self.engine, meta, loader)
                 self._checkpointed_version = self.engine.version
-            self._wal = WriteAheadLog(self.path / "wal")
-            replay(self.engine, self._wal)
+                first = meta["lsn"] + 1
+            self._wal = WriteAheadLog(join(self.path, "wal"), files=self._files)
+            replay(self.engine, self._wal.replay(first))
         except BaseException:
-            self._unlock()
+            self._lock.release()
             raise
 
     def close(self) -> None:
         """See `Durability`."""
         try:
-            if self._failed is None and self.engine.version != self._checkpointed_version:
+            if self.engine.version != self._checkpointed_version:
                 self.checkpoint()
         finally:
-            self._wal.close()
-            self._unlock()
-
-    def _unlock(self) -> None:
-        self._lock.close()
-
-
-def lock_directory(path: Path) -> IO[str]:
-    """Make the directory and take its lock for this process.
-
-    Raises: DataDirectoryInUse (55006), DiskError (58030).
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        handle = open(path / "LOCK", "a+", encoding="ascii")  # noqa: SIM115  (kept open)
-    except OSError as error:
-        raise DiskError(f'could not open data directory "{path}": {error.strerror}') from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise DataDirectoryInUse(
-            f'data directory "{path}" is in use by another process',
-            hint="Stop the other server, or choose another directory.",
-        ) from error
-    handle.seek(0)
-    handle.truncate()
-    handle.write(f"{os.getpid()}\n")
-    handle.flush()
-    return handle
+            try:
+                self._wal.close()
+            finally:
+                self._lock.release()

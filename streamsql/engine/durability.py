@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from streamsql.core.errors import DiskError
+
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
     from streamsql.engine.requests import Tick
+    from streamsql.state.filesystem import FileSystem
 
 
 class Durability(Protocol):
     """What the commit path asks of the disk."""
 
-    def log(self, ticks: Sequence[Tick]) -> None:
-        """Make these ticks durable, all or none. Raises: DiskError, OSError."""
+    def log(self, ticks: Sequence[Tick]) -> tuple[int, DiskError | None]:
+        """Make these ticks durable, in order: (how many are, why not all)."""
         ...
 
     def checkpoint_if_due(self) -> None:
@@ -38,8 +41,8 @@ class Durability(Protocol):
 class InMemory:
     """`:memory:`: nothing is kept."""
 
-    def log(self, ticks: Sequence[Tick]) -> None:
-        return
+    def log(self, ticks: Sequence[Tick]) -> tuple[int, DiskError | None]:
+        return len(ticks), None
 
     def checkpoint_if_due(self) -> None:
         return
@@ -51,10 +54,15 @@ class InMemory:
         return
 
 
-def open_durability(engine: Engine, path: str | None) -> Durability:
-    """The durability of a data directory, or of none."""
+def open_durability(
+    engine: Engine, path: str | None, files: FileSystem | None = None
+) -> Durability:
+    """The durability of a data directory, or of none. files: the file system it is on.
+
+    Raises: DataDirectoryInUse (55006), DiskError (58030).
+    """
     if path is None:
         return InMemory()
     from streamsql.engine.datadir import DataDirectory
 
-    return DataDirectory(engine, path)
+    return DataDirectory(engine, path, files)

@@ -40,12 +40,15 @@ from streamsql.engine.storage.watermarks import WatermarkTracker
 from streamsql.engine.subscriptions import Hub
 from streamsql.engine.system import SystemState, system_relations
 from streamsql.runtime.scheduler import Scheduler
+from streamsql.state.filesystem import FileSystem
 
 
 class Engine:
     """One database's state. version: the newest published version (0 = nothing happened yet)."""
 
-    def __init__(self, path: str | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: str | None, clock: Clock | None = None, files: FileSystem | None = None
+    ) -> None:
         self.catalog = Catalog(system_relations())
         self.tables: dict[int, TableState] = {}
         self.views: dict[int, ViewState] = {}
@@ -73,7 +76,7 @@ class Engine:
             now_us=self.clock_us,
             real_time=lambda: not isinstance(self.clock, ManualClock),
         )
-        self.durability: Durability = open_durability(self, path)
+        self.durability: Durability = open_durability(self, path, files)
         self.durability.recover()
         self.ingest.add(dict(self.sources))
         self.scheduler.start()

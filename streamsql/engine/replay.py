@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -36,12 +37,12 @@ class LoggedWrite:
         """Nothing is read."""
 
 
-def replay(engine: Engine, wal: Any) -> None:
-    """Run all records after the engine's version.
+def replay(engine: Engine, records: Iterable[tuple[int, bytes]]) -> None:
+    """Run all records, given as (lsn, payload), after the engine's version.
 
     Raises: DataCorrupted (XX001) if one does not fit.
     """
-    for _, payload in wal.replay(0):
+    for _, payload in records:
         record = decode(payload)
         if record["v"] <= engine.version:
             continue

@@ -51,6 +51,8 @@ def coerce(context: Context, value: Typed, target: int) -> Typed:
         known = context.parameter(value.parameter)
         if not known:
             known = target if target and target != t.UNKNOWN else t.TEXT_OID
+            if target in t.REGISTERED:  # clients send names
+                known = t.TEXT_OID
             context.parameter_types[value.parameter - 1] = known
         typed = Typed(f"CAST({value.sql} AS {duck_type(known)})", known, value.name)
         return typed if known == target or not target else cast(context, typed, target)
@@ -76,7 +78,9 @@ def cast(context: Context, value: Typed, target: int) -> Typed:
     """An explicit cast. Raises: CannotCoerce (42846), InvalidTextRepresentation (22P02)."""
     if value.parameter is not None:
         known = context.parameter(value.parameter)
-        if not known:
+        if not known and target in t.REGISTERED:  # clients send names
+            known = context.parameter_types[value.parameter - 1] = t.TEXT_OID
+        elif not known:
             context.parameter_types[value.parameter - 1] = target
             return replace(
                 value, sql=f"CAST({value.sql} AS {duck_type(target)})", type=target, parameter=None

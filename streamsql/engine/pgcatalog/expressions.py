@@ -133,7 +133,10 @@ class ExpressionCompiler:
         values.append(self.compile(default) if default is not None else Typed("NULL", t.UNKNOWN))
         results, type_ = common(self.context, values)
         whens = [f"WHEN {c} THEN {v.sql}" for c, v in zip(conditions, results, strict=False)]
-        return Typed(f"CASE {' '.join(whens)} ELSE {results[-1].sql} END", type_, "case")
+        text = f"CASE {' '.join(whens)} ELSE {results[-1].sql} END"
+        if values[-1].firm:
+            return Typed(text, type_).named(values[-1].name)
+        return Typed(text, type_, "case")
 
     # operators ------------------------------------------------------------------------------------
     def _comparison(self, node: exp.Expression) -> Typed:
@@ -232,9 +235,7 @@ class ExpressionCompiler:
         ):
             return Typed(f"CAST([] AS {t.storage(target).duckdb})", target, "array")
         done = cast(self.context, inner, target)
-        if done.name == "?column?":
-            done = done.named(_type_name(target))
-        return done
+        return done if done.firm else replace(done, name=_type_name(target))
 
     def _array(self, node: exp.Array) -> Typed:
         if not node.expressions:
@@ -250,7 +251,7 @@ class ExpressionCompiler:
         alias = self.context.unique("q")
         empty = f"CAST([] AS {t.storage(type_).duckdb})"
         text = f"(SELECT coalesce(list({alias}.c0), {empty}) FROM ({sql}) {alias})"
-        return Typed(text, type_, "array")
+        return Typed(text, type_).named("array")
 
     def _bracket(self, node: exp.Bracket) -> Typed:
         array = self.value(node.this)
@@ -263,7 +264,8 @@ class ExpressionCompiler:
             ]
             return Typed(f"{array.sql}[{bounds[0]}:{bounds[1]}]", array.type, array.name)
         at = self.value(index, t.INT4).sql
-        return Typed(f"({array.sql})[{at}{shift}]", t.element_of(array.type), array.name)
+        text = f"({array.sql})[{at}{shift}]"
+        return Typed(text, t.element_of(array.type), array.name, firm=array.firm)
 
     def _dot(self, node: exp.Dot) -> Typed:
         record = self.compile(node.this)
@@ -274,9 +276,9 @@ class ExpressionCompiler:
                 if record.unnests:  # unnest(list of records).field = unnest(list of the fields)
                     rows = record.sql.removeprefix("unnest(").removesuffix(")")
                     sql = f"unnest(list_transform({rows}, lambda r: r[{key}]))"
-                    return Typed(sql, type_, name, unnests=True)
-                return Typed(f"({record.sql})[{key}]", type_, name)
-        return Typed("NULL", t.TEXT_OID, name)
+                    return Typed(sql, type_, unnests=True).named(name)
+                return Typed(f"({record.sql})[{key}]", type_).named(name)
+        return Typed("NULL", t.TEXT_OID).named(name)
 
     def _tuple(self, node: exp.Expression) -> Typed:
         parts = ", ".join(self.value(e).sql for e in node.expressions)
@@ -288,11 +290,11 @@ class ExpressionCompiler:
         if not outputs:
             return Typed(f"({sql})", t.TEXT_OID)
         first = outputs[0]
-        return Typed(f"({sql})", first.type, first.name, fields=first.fields)
+        return Typed(f"({sql})", first.type, fields=first.fields).named(first.name)
 
     def _exists(self, node: exp.Exists) -> Typed:
         sql, _ = self.queries.query(node.this, self.scope)
-        return Typed(f"EXISTS ({sql})", t.BOOL, "exists")
+        return Typed(f"EXISTS ({sql})", t.BOOL).named("exists")
 
     # calls ----------------------------------------------------------------------------------------
     def _call(self, node: exp.Anonymous) -> Typed:
@@ -331,11 +333,12 @@ class ExpressionCompiler:
 
     def _note_setting(self, arguments: list[Typed]) -> None:
         name, value, local = arguments
-        if name.literal is None or value.literal is None:
+        given = [a.literal if a.literal is not None else a.parameter for a in (name, value)]
+        if None in given:
             raise FeatureNotSupported(
                 "set_config() takes constants here", hint="Use SET name = value."
             )
-        self.context.settings.append((name.literal, value.literal, local.sql == "true"))
+        self.context.settings.append((given[0], given[1], local.sql == "true"))
 
     def _aggregate(self, node: exp.Anonymous, name: str) -> Typed:
         duck, result = AGGREGATES[name]

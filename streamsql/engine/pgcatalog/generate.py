@@ -119,6 +119,7 @@ EXTRAS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
         (("oid", 26), ("arguments", 25), ("result", 25)),
         "SELECT oid::int8, pg_get_function_arguments(oid), pg_get_function_result(oid) FROM pg_proc",
     ),
+    "_views": ((("oid", 26), ("definition", 25)), "SELECT 1, '' WHERE false"),
     "_constraints": (
         (("oid", 26), ("definition", 25)),
         "SELECT oid::int8, pg_get_constraintdef(oid) FROM pg_constraint",

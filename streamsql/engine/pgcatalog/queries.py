@@ -259,10 +259,10 @@ class QueryCompiler:
 
     def _relation(self, node: exp.Expression, scope: Scope) -> str:
         """One item of FROM, with the joins nested in it; its sources are added to the scope."""
-        if isinstance(node, exp.Paren):
-            return f"({self._relation(node.this, scope)})"
         joins = node.args.get("joins") or []
-        if isinstance(node, exp.Lateral):
+        if isinstance(node, exp.Paren):
+            text = f"({self._relation(node.this, scope)})"
+        elif isinstance(node, exp.Lateral):
             text = "LATERAL " + self._derived(node.this, node, scope, scope)
         elif isinstance(node, (exp.Subquery, exp.Values)):
             outside = Scope(scope.parent, [], dict(scope.ctes))

@@ -19,6 +19,7 @@ class Typed:
     sql: DuckDB text. type: PostgreSQL's OID. name: what an output column of it is called.
     literal: the text of a string constant whose type is still open. parameter: number of a `$n`
     whose type is open. origin: (relation OID, attnum) of a plain column. fields: of a record.
+    firm: the name is that of a column or function, not only of a type.
     """
 
     sql: str
@@ -29,9 +30,11 @@ class Typed:
     origin: tuple[int, int] = (0, 0)
     fields: Fields = ()
     unnests: bool = False
+    firm: bool = False
 
     def named(self, name: str) -> Typed:
-        return replace(self, name=name)
+        """The same under a name of its own, which a cast or CASE around it keeps."""
+        return replace(self, name=name, firm=True)
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def _in_source(source: Source, name: str, *, qualified: bool) -> list[Typed]:
     if not qualified and name in source.hidden:
         return []
     found = [
-        Typed(c.sql, c.type, c.name, origin=c.origin, fields=c.fields)
+        Typed(c.sql, c.type, c.name, origin=c.origin, fields=c.fields, firm=True)
         for c in source.columns
         if c.name == name
     ]
@@ -175,7 +178,7 @@ class Context:
     parameter_types: list[int] = field(default_factory=list)
     values: dict[str, SessionValue] = field(default_factory=dict)
     reads: set[tuple[str, str]] = field(default_factory=set)
-    settings: list[tuple[str, str, bool]] = field(default_factory=list)
+    settings: list[tuple[str | int | None, str | int | None, bool]] = field(default_factory=list)
     sleeps: list[str] = field(default_factory=list)
     _number: int = 0
 

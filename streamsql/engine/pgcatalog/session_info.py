@@ -1,0 +1,121 @@
+"""What catalog queries ask of a session, and the relations whose rows it makes."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from streamsql.engine.catalog import DATABASE, DATABASE_OID, OWNER_OID
+from streamsql.engine.pgcatalog.static import system_relations
+from streamsql.engine.settings import SETTINGS
+
+STARTED = datetime.datetime.now(datetime.UTC)
+
+
+class SessionInfo:
+    """A view of one session for one query."""
+
+    database_name = DATABASE
+    started = STARTED
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    @property
+    def user(self) -> str:
+        return str(self._session.user)
+
+    @property
+    def backend_pid(self) -> int:
+        return int(self._session.backend_pid)
+
+    @property
+    def version(self) -> int:
+        return int(getattr(getattr(self._session, "engine", None), "version", 1))
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        return tuple(self._session.search_path)
+
+    def version_text(self) -> str:
+        """What `SELECT version()` says: clients read the number behind `PostgreSQL`."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            ours = version("streamsql")
+        except PackageNotFoundError:
+            ours = "0"
+        return f"PostgreSQL {self.setting('server_version')} (streamsql {ours})"
+
+    def current_schema(self) -> str | None:
+        """The first schema of the search path that exists."""
+        existing = self.schemas(False)
+        return existing[0] if existing else None
+
+    def schemas(self, implicit: bool) -> list[str]:
+        """Schemas of the search path that exist; implicit: with pg_catalog, which is always first."""
+        known = self._session.catalog.schemas
+        found = [s for s in self.search_path if s in known]
+        if implicit and "pg_catalog" not in found:
+            found.insert(0, "pg_catalog")
+        return found
+
+    def setting(self, name: str) -> str:
+        """Value of a variable."""
+        return str(self._session.variables.get(name))
+
+    # --- relations ---------------------------------------------------------------------------------
+    def settings_table(self) -> pa.Table:
+        """Every variable we know and its value, for current_setting()."""
+        pairs = [(s.name, self.setting(s.name)) for s in SETTINGS]
+        for row in system_relations()["pg_catalog", "pg_settings"].rows.to_pylist():
+            pairs.append((row["name"], row["setting"]))
+        seen: dict[str, str] = {}
+        for name, value in pairs:
+            seen.setdefault(name.lower(), value)
+        return pa.table({"lowered": list(seen), "setting": list(seen.values())})
+
+    def pg_settings(self) -> pa.Table:
+        """PostgreSQL's list with our values."""
+        table = system_relations()["pg_catalog", "pg_settings"].rows
+        ours = {s.name.lower(): self.setting(s.name) for s in SETTINGS}
+        names = table["name"].to_pylist()
+        values = [
+            ours.get(name.lower(), old)
+            for name, old in zip(names, table["setting"].to_pylist(), strict=True)
+        ]
+        place = table.column_names.index("setting")
+        return table.set_column(place, "setting", pa.array(values, pa.string()))
+
+    def pg_stat_activity(self) -> pa.Table:
+        """The open sessions of the database."""
+        relation = system_relations()["pg_catalog", "pg_stat_activity"]
+        database = getattr(self._session, "database", None)
+        sessions = list(getattr(database, "_sessions", ())) or [self._session]
+        rows = []
+        for session in sorted(sessions, key=lambda s: s.backend_pid):
+            rows.append(
+                {
+                    "datid": DATABASE_OID, "datname": DATABASE, "pid": session.backend_pid,
+                    "usesysid": OWNER_OID, "usename": session.user,
+                    "application_name": session.variables.get("application_name"),
+                    "backend_start": STARTED,
+                    "state": "active" if session is self._session else "idle", "query": "",
+                    "backend_type": "client backend",
+                }
+            )  # fmt: skip
+        schema = relation.rows.schema
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    def volatile(self, sql: str, reads: set[tuple[str, str]]) -> dict[str, pa.Table]:
+        """The relations that a query reads and whose rows depend on the session."""
+        found = {}
+        if "pgc._settings" in sql:
+            found["pgc._settings"] = self.settings_table()
+        if ("pg_catalog", "pg_settings") in reads:
+            found["pgc.pg_settings"] = self.pg_settings()
+        if ("pg_catalog", "pg_stat_activity") in reads:
+            found["pgc.pg_stat_activity"] = self.pg_stat_activity()
+        return found
