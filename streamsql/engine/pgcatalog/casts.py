@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamsql.core.errors import CannotCoerce, InvalidTextRepresentation, UndefinedTable
+from streamsql.core.errors import CannotCoerce, InvalidTextRepresentation
 from streamsql.engine.pgcatalog import pgtypes as t
 from streamsql.engine.pgcatalog.scope import Context, Typed, quote_string
 
@@ -107,7 +107,7 @@ def _literal(value: Typed, target: int) -> Typed:
     if target in t.REGISTERED:
         if text.isdigit() or text == "-":
             return replace(value, sql=f"CAST({text if text != '-' else 0} AS BIGINT)", type=target)
-        return replace(value, sql=_FROM_NAME[target].format(quoted), type=target)
+        return replace(value, sql=_existing(text, target), type=target)
     storage = t.storage(target)
     if storage is t.TEXT_STORAGE or target in (t.JSON_OID, t.JSONB_OID, t.UUID_OID):
         return replace(value, sql=quoted, type=target)
@@ -184,6 +184,21 @@ def text_of(context: Context, value: Typed) -> str:
     return _to_text(value.sql, value.type)
 
 
-def missing_relation(name: str) -> UndefinedTable:
-    """The error of `'x'::regclass`."""
-    return UndefinedTable(f'relation "{name}" does not exist')
+_MISSING: dict[int, tuple[str, str]] = {
+    t.REGCLASS: ("42P01", 'relation "{}" does not exist'),
+    t.REGTYPE: ("42704", 'type "{}" does not exist'),
+    t.REGPROC: ("42883", 'function "{}" does not exist'),
+    t.REGPROCEDURE: ("42883", 'function "{}" does not exist'),
+    t.REGNAMESPACE: ("3F000", 'schema "{}" does not exist'),
+    t.REGROLE: ("42704", 'role "{}" does not exist'),
+}
+
+
+def _existing(text: str, target: int) -> str:
+    """`'x'::regclass`: the OID, or the error that there is no x."""
+    found = _FROM_NAME[target].format(quote_string(text))
+    if target not in _MISSING:
+        return found
+    sqlstate, message = _MISSING[target]
+    error = quote_string(f"streamsql:{sqlstate}:{message.format(text)}")
+    return f"coalesce({found}, CAST(error({error}) AS BIGINT))"

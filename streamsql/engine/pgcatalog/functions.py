@@ -194,11 +194,11 @@ CATALOG_FUNCTIONS: dict[str, Function] = {
         (t.TEXT_OID,),
     ),
     "pg_get_keywords": Function(t.RECORD, "NULL", counts=(0,)),
-    "to_regclass": Function(t.REGCLASS, "{0}", (t.REGCLASS,), counts=(1,)),
-    "to_regtype": Function(t.REGTYPE, "{0}", (t.REGTYPE,), counts=(1,)),
-    "to_regproc": Function(t.REGPROC, "{0}", (t.REGPROC,), counts=(1,)),
-    "to_regnamespace": Function(t.REGNAMESPACE, "{0}", (t.REGNAMESPACE,), counts=(1,)),
-    "to_regrole": Function(t.REGROLE, "{0}", (t.REGROLE,), counts=(1,)),
+    "to_regclass": Function(t.REGCLASS, "pgc.to_regclass({0})", (t.TEXT_OID,), counts=(1,)),
+    "to_regtype": Function(t.REGTYPE, "pgc.to_regtype({0})", (t.TEXT_OID,), counts=(1,)),
+    "to_regproc": Function(t.REGPROC, "pgc.to_regproc({0})", (t.TEXT_OID,), counts=(1,)),
+    "to_regnamespace": Function(t.REGNAMESPACE, "pgc.to_regnamespace({0})", (t.TEXT_OID,), counts=(1,)),
+    "to_regrole": Function(t.REGROLE, "pgc.to_regrole({0})", (t.TEXT_OID,), counts=(1,)),
     # what is visible
     "pg_table_is_visible": Function(
         t.BOOL, "({0} IN (SELECT v.oid FROM pgc._visible v))", (t.OID,)

@@ -24,85 +24,51 @@ from streamsql.engine.pgcatalog.views import view_rows
 _USED = re.compile(r"\b(pgc|infs)\.(\w+)(?!\w*\()")
 _MACRO = re.compile(r"\bpgc\.((?:to_)?reg\w+)\(")
 
+
+def _to_oid(table: str, condition: str) -> tuple[str, tuple[str, ...]]:
+    """A macro text -> OID; a number is one already."""
+    query = f"SELECT min(l.oid) FROM pgc.{table} l WHERE {condition}"
+    return f"(s) AS (coalesce(TRY_CAST(s AS BIGINT), ({query})))", (table,)
+
+
+def _to_name(table: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """A macro OID -> text; an OID that nothing has is shown as a number, 0 as a dash."""
+    query = f"SELECT {name} FROM pgc.{table} l WHERE l.oid = o"
+    return (
+        f"(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce(({query}), CAST(o AS VARCHAR)) END)",
+        (table,),
+    )
+
+
 MACROS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "to_regclass": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc._regclass l WHERE l.spelling ="
-        " CASE WHEN contains(s, '\"') THEN replace(s, '\"', '') ELSE lower(s) END)",
-        ("_regclass",),
+    "to_regclass": _to_oid(
+        "_regclass",
+        "l.spelling = CASE WHEN contains(s, '\"')"
+        " THEN replace(replace(s, ' ', ''), '\"', '') ELSE lower(s) END",
     ),
-    "regclass_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l.shown FROM pgc._regtext l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("_regtext",),
+    "to_regtype": _to_oid(
+        "pg_type",
+        "l.typname = replace(replace(s, 'pg_catalog.', ''), '\"', '')"
+        " OR l._formatted = replace(lower(s), 'pg_catalog.', '')",
     ),
-    "to_regtype": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_type l WHERE l.typname ="
-        " replace(replace(s, 'pg_catalog.', ''), '\"', '')"
-        " OR l._formatted = replace(lower(s), 'pg_catalog.', ''))",
-        ("pg_type",),
+    "to_regproc": _to_oid(
+        "pg_proc", "l.proname = replace(regexp_replace(s, '\\(.*', ''), 'pg_catalog.', '')"
     ),
-    "regtype_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l._formatted FROM pgc.pg_type l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_type",),
-    ),
-    "to_regproc": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_proc l WHERE l.proname ="
-        " replace(regexp_replace(s, '\\(.*', ''), 'pg_catalog.', ''))",
-        ("pg_proc",),
-    ),
-    "regproc_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l.proname FROM pgc.pg_proc l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_proc",),
-    ),
-    "regprocedure_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l.proname || '(' || l._arguments"
-        " || ')' FROM pgc.pg_proc l WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_proc",),
-    ),
-    "to_regnamespace": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_namespace l WHERE l.nspname = replace(s, '\"', ''))",
-        ("pg_namespace",),
-    ),
-    "regnamespace_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l.nspname FROM pgc.pg_namespace l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_namespace",),
-    ),
-    "to_regrole": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_roles l WHERE l.rolname = replace(s, '\"', ''))",
-        ("pg_roles",),
-    ),
-    "regrole_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT l.rolname FROM pgc.pg_roles l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_roles",),
-    ),
-    "to_regoper": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_operator l WHERE l.oprname = s)", ("pg_operator",)
-    ),
-    "regoper_text": (
-        "(o) AS (CASE WHEN o = 0 THEN '0' ELSE coalesce((SELECT l.oprname FROM pgc.pg_operator l"
-        " WHERE l.oid = o), CAST(o AS VARCHAR)) END)",
-        ("pg_operator",),
-    ),
-    "to_regconfig": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_ts_config l WHERE l.cfgname = s)",
-        ("pg_ts_config",),
-    ),
-    "regconfig_text": (
-        "(o) AS (SELECT l.cfgname FROM pgc.pg_ts_config l WHERE l.oid = o)", ("pg_ts_config",)
-    ),
-    "to_regcollation": (
-        "(s) AS (SELECT coalesce(TRY_CAST(s AS BIGINT), min(l.oid)) FROM pgc.pg_collation l WHERE l.collname = replace(s, '\"', ''))",
-        ("pg_collation",),
-    ),
-    "regcollation_text": (
-        "(o) AS (SELECT '\"' || l.collname || '\"' FROM pgc.pg_collation l WHERE l.oid = o)",
-        ("pg_collation",),
-    ),
-}  # fmt: skip
+    "to_regnamespace": _to_oid("pg_namespace", "l.nspname = replace(s, '\"', '')"),
+    "to_regrole": _to_oid("pg_roles", "l.rolname = replace(s, '\"', '')"),
+    "to_regoper": _to_oid("pg_operator", "l.oprname = s"),
+    "to_regconfig": _to_oid("pg_ts_config", "l.cfgname = s"),
+    "to_regcollation": _to_oid("pg_collation", "l.collname = replace(s, '\"', '')"),
+    "regclass_text": _to_name("_regtext", "l.shown"),
+    "regtype_text": _to_name("pg_type", "l._formatted"),
+    "regproc_text": _to_name("pg_proc", "l.proname"),
+    "regprocedure_text": _to_name("pg_proc", "l.proname || '(' || l._arguments || ')'"),
+    "regnamespace_text": _to_name("pg_namespace", "l.nspname"),
+    "regrole_text": _to_name("pg_roles", "l.rolname"),
+    "regoper_text": _to_name("pg_operator", "l.oprname"),
+    "regconfig_text": _to_name("pg_ts_config", "l.cfgname"),
+    "regcollation_text": _to_name("pg_collation", "'\"' || l.collname || '\"'"),
+}
 """Name -> (parameters and body, tables it reads)."""
 
 _HELPERS = ("_path", "_visible", "_regclass", "_regtext")
