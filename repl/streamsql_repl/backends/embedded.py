@@ -57,7 +57,9 @@ class EmbeddedBackend(Backend):
         if isinstance(outcome, tuple):
             options, result = outcome
             return Answer(messages=_messages(result), copy_out=self._copy_out(options, result))
-        if not hasattr(outcome, "columns"):
+        from streamsql.engine.api import Result
+
+        if not isinstance(outcome, Result):
             return Answer(copy_in=_EmbeddedCopy(outcome))
         answer = Answer(tag=outcome.tag, messages=_messages(outcome), streaming=outcome.streaming)
         if outcome.columns is not None:
