@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from streamsql.core.errors import DiskError, FeatureNotSupported
 from streamsql.engine.records import encode
@@ -14,6 +14,7 @@ from streamsql.state.filesystem import FileSystem, OsFileSystem
 from streamsql.state.wal import WriteAheadLog
 
 if TYPE_CHECKING:
+    from streamsql.engine.checkpoints import Loader
     from streamsql.engine.engine import Engine
 
 CHECKPOINT_LOG_BYTES = 256 << 20
@@ -101,7 +102,8 @@ class DataDirectory:
             self._checkpoints = CheckpointStore(join(self.path, "checkpoint"), files=self._files)
             found = self._checkpoints.read()
             if found is not None:
-                meta, loader = found
+                meta: dict[str, Any] = dict(found[0])
+                loader = cast("Loader", found[1])
                 if meta["format"] > FORMAT:
                     raise FeatureNotSupported(
                         f'data directory "{self.path}" was written by a newer version of streamsql',

@@ -13,7 +13,7 @@ from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog, rewind
 from streamsql.state.arrangement import Arrangement
-from streamsql.state.consolidate import consolidate
+from streamsql.state.consolidate import cancel
 
 
 class ViewState:
@@ -50,11 +50,11 @@ class ViewState:
 
     def fill(self, delta: Delta) -> None:
         """The first content, which is no change of any version."""
-        self.store.apply(consolidate(without_watermark(delta)))
+        self.store.apply(cancel(without_watermark(delta)))
 
     def apply(self, delta: Delta, version: int, pinned: int | None) -> Delta:
-        """Take the changes of a tick; returns them consolidated."""
-        change = consolidate(without_watermark(delta))
+        """Take the changes of a tick; returns them, consolidated where they retract anything."""
+        change = cancel(without_watermark(delta))
         if change:
             self.store.apply(change)
             self.log.append(version, change, pinned)
