@@ -17,6 +17,8 @@ from streamsql.kernels.columns import CHUNK_BITS, CHUNK_ROWS
 from streamsql.kernels.hash_index import LOAD_DENOMINATOR, LOAD_NUMERATOR, places_for
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns, hash_rows
 from streamsql.kernels.multimap import Multimap
+from streamsql.state.append_log import SMALL_ROWS, AppendLog
+from streamsql.state.checkpoint import mark_immutable
 from streamsql.state.column_store import ColumnStore
 from streamsql.state.consolidate import consolidate
 
@@ -74,7 +76,8 @@ class Arrangement:
         self._reset()
 
     def _reset(self) -> None:
-        self._store = ColumnStore(self.schema.arrow)
+        self._settled = ColumnStore(self.schema.arrow)
+        self._log = AppendLog(self.schema.arrow)
         self._maps = [Multimap() for _ in self._keys]
         self._weights = NO_WEIGHTS  # empty = every weight is 1
         self._odd = np.zeros(0, np.int32)
@@ -84,6 +87,15 @@ class Arrangement:
         self._entries = 0
         self._snapshot: pa.Table | None = None
         self._chunks: dict[int, list[pa.RecordBatch]] = {}
+
+    @property
+    def _store(self) -> ColumnStore:
+        """The rows by number: what was only logged so far is moved in first."""
+        if self._log:
+            log, self._log = self._log, AppendLog(self.schema.arrow)
+            for batch in log.batches:
+                self._settled.append(batch)
+        return self._settled
 
     @property
     def live_rows(self) -> int:
@@ -98,13 +110,13 @@ class Arrangement:
     @property
     def num_rows(self) -> int:
         """Stored rows, dead ones too: the number of the next row."""
-        return self._store.num_rows
+        return self._settled.num_rows + self._log.rows
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         indexes = self._table.nbytes + sum(m.nbytes for m in self._maps)
-        return int(self._store.nbytes + self._weights.nbytes + indexes)
+        return int(self._settled.nbytes + self._log.nbytes + self._weights.nbytes + indexes)
 
     # -- changes ---------------------------------------------------------------------------------
     def apply(self, delta: Delta) -> Applied:
@@ -117,6 +129,8 @@ class Arrangement:
             return Applied(delta, NO_WEIGHTS, NO_WEIGHTS, NO_WEIGHTS)
         if retracts or self._indexed:
             applied = self._fold(delta)
+        elif delta.weights is None and self._may_log(delta.num_rows):
+            applied = self._append_to_log(delta)
         else:
             applied = self._append(delta)
         self.generation += 1
@@ -131,6 +145,21 @@ class Arrangement:
     @property
     def _indexed(self) -> bool:
         return self._table.size > 0
+
+    def _may_log(self, rows: int) -> bool:
+        """Whether insertions may be kept as they came: large, and nobody looks rows up."""
+        return (
+            not self._keys and not self._weights.size and (self._log.rows > 0 or rows > SMALL_ROWS)
+        )
+
+    def _append_to_log(self, delta: Delta) -> Applied:
+        """Insertions that need not be copied until rows are looked up by number."""
+        n, base = delta.num_rows, self.num_rows
+        self._log.append(delta.batch)
+        self._totals += n
+        return Applied(
+            delta, np.arange(base, base + n), np.zeros(n, np.int64), np.ones(n, np.int64)
+        )
 
     def _append(self, delta: Delta) -> Applied:
         """Insertions while there is no identity index: rows go to the end as they are."""
@@ -319,6 +348,8 @@ class Arrangement:
         return self._snapshot
 
     def _make_snapshot(self) -> pa.Table:
+        if self._log:
+            return pa.concat_tables([self._settled.table(), self._log.table()])
         n = self._store.num_rows
         if not self._weights.size or not self._odd.any():
             self._chunks.clear()
@@ -349,6 +380,8 @@ class Arrangement:
 
     def contents(self) -> Delta:
         """All live rows with their weights, as one consolidated delta per distinct row."""
+        if self._log and not self._settled.num_rows:
+            return Delta(pa.concat_batches(self._log.batches))
         rows = self._live()
         batch = self._store.take(rows)
         return Delta(batch, self._weights[rows] if self._weights.size else None)
@@ -362,7 +395,7 @@ class Arrangement:
     # -- compaction, saving ----------------------------------------------------------------------
     def compact_if_due(self) -> None:
         """Compact when more rows are dead than alive."""
-        dead = self._store.num_rows - self.live_rows
+        dead = self.num_rows - self.live_rows
         if dead > COMPACT_MIN and dead > self.live_rows:
             self.compact()
 
@@ -374,7 +407,7 @@ class Arrangement:
         totals, indexed = self._totals, self._indexed
         store = self._store
         self._reset()
-        self._store, self._totals = store, totals
+        self._settled, self._totals = store, totals
         if weights.size and bool((weights != 1).any()):
             self._keep_weights(keep.size)
             self._weights[: keep.size] = weights
@@ -387,18 +420,19 @@ class Arrangement:
             moved(keep, np.arange(keep.size))
 
     def save(self) -> State:
-        """Live rows and their weights as Arrow tables."""
+        """Live rows and their weights as Arrow tables that never change; chunks without a change
+        since the last save or snapshot are not copied again."""
+        weights = self._weights[: self._store.num_rows]
+        if not weights.size or bool(((weights == 0) | (weights == 1)).all()):
+            return {"rows": mark_immutable(self.snapshot())}
         rows = self._live()
-        if rows.size == self._store.num_rows:
-            table = self._store.table()
-        else:
-            parts = [rows[i : i + CHUNK_ROWS] for i in range(0, rows.size, CHUNK_ROWS)]
-            batches = [self._store.take(part) for part in parts]
-            table = pa.Table.from_batches(batches, schema=self.schema.arrow)
-        state = {"rows": table}
-        if self._weights.size and bool((self._weights[rows] != 1).any()):
-            state["weights"] = pa.table({"weight": self._weights[rows]})
-        return state
+        parts = [rows[i : i + CHUNK_ROWS] for i in range(0, rows.size, CHUNK_ROWS)]
+        batches = [self._store.take(part) for part in parts]
+        table = pa.Table.from_batches(batches, schema=self.schema.arrow)
+        return {
+            "rows": mark_immutable(table),
+            "weights": mark_immutable(pa.table({"weight": self._weights[rows]})),
+        }
 
     def load(self, state: State) -> None:
         """Replace the contents by what `save` gave; keys that were declared are indexed again."""

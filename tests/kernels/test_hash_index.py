@@ -27,7 +27,8 @@ def lanes(keys: Keys) -> Lanes:
 
 
 def crowded(keys: Keys) -> Lanes:
-    """Lanes whose entries all start at one of four places: long searches, wrapping round the end."""
+    """Lanes whose entries all start at one of four places: long searches, wrapping round the
+    end."""
     h0, h1 = lanes(keys)
     return (h0 >> np.uint64(62) << np.uint64(32)) | (np.uint64(13) << np.uint64(32)), h1
 
