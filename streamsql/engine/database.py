@@ -11,6 +11,7 @@ from streamsql.core.clock import Clock
 from streamsql.engine.api import Result
 from streamsql.engine.bulk import Subscription, insert_data, subscribe
 from streamsql.engine.engine import Engine
+from streamsql.engine.pgcatalog import PgCatalog
 from streamsql.engine.session import Session
 from streamsql.state.filesystem import FileSystem
 
@@ -61,7 +62,7 @@ class Database:
         self._sessions: set[Session] = set()
         self._lock = threading.RLock()
         self._default: Session | None = None
-        self._pg_catalogs: tuple[int, Any] | None = None
+        self._pg_catalog: PgCatalog | None = None
 
     # --- sessions -------------------------------------------------------------------------------
     def session(self, *, user: str = "streamsql", backend_pid: int = 0) -> Session:
@@ -136,17 +137,12 @@ class Database:
         self.close()
 
     # --- for the engine -------------------------------------------------------------------------
-    def pg_catalog(self, session: Session) -> Any:
+    def pg_catalog(self, session: Session) -> PgCatalog:
         """`pg_catalog` and `information_schema` over the catalog that the session sees."""
-        return NO_PG_CATALOG
-
-
-class _NoPgCatalog:
-    def handles(self, tree: Any) -> bool:
-        return False
-
-
-NO_PG_CATALOG = _NoPgCatalog()
+        with self._lock:
+            if self._pg_catalog is None:
+                self._pg_catalog = PgCatalog()
+            return self._pg_catalog
 
 
 def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:
