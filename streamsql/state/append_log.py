@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 SMALL_ROWS = 8192
@@ -12,7 +13,7 @@ class AppendLog:
     """Rows in order of arrival, held by reference: nothing is copied while batches are large.
 
     Small batches are merged geometrically (a batch is copied O(log SMALL_ROWS) times at most). A
-    slice that would pin a much larger buffer is copied.
+    small slice that would pin a much larger buffer is copied.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -30,8 +31,9 @@ class AppendLog:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add the rows."""
-        if batch.num_columns and 2 * batch.nbytes < batch.get_total_buffer_size():
-            batch = batch.take(pa.array(range(batch.num_rows), pa.int64()))
+        small = batch.num_rows < SMALL_ROWS and batch.num_columns > 0
+        if small and 2 * batch.nbytes < batch.get_total_buffer_size():
+            batch = batch.take(pa.array(np.arange(batch.num_rows)))
         self.rows += batch.num_rows
         self.batches.append(batch)
         while len(self.batches) > 1:
