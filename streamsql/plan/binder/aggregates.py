@@ -7,7 +7,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from streamsql.core.errors import GroupingError, StatementError, WindowingError
+from streamsql.core.errors import (
+    GroupingError,
+    StatementError,
+    WindowingError,
+    WrongObjectType,
+)
 from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr, OuterRef, SortKey
 from streamsql.functions.resolve import resolve_aggregate
 from streamsql.plan.binder.calls import CallSyntax
@@ -31,6 +36,11 @@ def sort_keys(binder: ExprBinder, items: Sequence[exp.Ordered]) -> list[SortKey]
 
 def bind_aggregate(binder: ExprBinder, call: CallSyntax) -> Expr:
     """An aggregate call without OVER; it belongs to the query whose columns it reads."""
+    if not call.args and not call.star and not call.within_group:
+        raise WrongObjectType(
+            f"{call.name}(*) must be used to call a parameterless aggregate function",
+            position=call.position,
+        )
     inner = binder.within("aggregate")
     args = [inner.bind(a) for a in call.args]
     condition = None

@@ -132,8 +132,13 @@ def _argument(binder: ExprBinder, node: exp.Expression) -> Expr:
 
 def _refuse_aggregate_syntax(call: CallSyntax) -> None:
     name, position = call.name, call.position
+    if call.star:
+        raise UndefinedFunction(
+            f"function {name}() does not exist",
+            position=position,
+            hint=f"{name} is not an aggregate function, so it can not be called with (*).",
+        )
     reasons = (
-        (call.star, f"{name}(*) specified, but {name} is not an aggregate function"),
         (call.distinct, f"DISTINCT specified, but {name} is not an aggregate function"),
         (call.order_by, f"ORDER BY specified, but {name} is not an aggregate function"),
         (call.within_group, f"WITHIN GROUP specified, but {name} is not an aggregate function"),

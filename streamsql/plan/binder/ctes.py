@@ -18,9 +18,8 @@ from streamsql.core.types import SqlType
 from streamsql.functions.coerce import coerce
 from streamsql.functions.expressions import column
 from streamsql.plan.binder.context import Bound, Cte
-from streamsql.plan.binder.env import Env, position_of
+from streamsql.plan.binder.env import Env, leftmost, position_of
 from streamsql.plan.binder.from_clause import renamed
-from streamsql.plan.binder.order import bind_bounds, order_nodes
 from streamsql.plan.binder.outputs import known_outputs, typed_outputs
 from streamsql.plan.nodes import (
     Aggregate,
@@ -83,11 +82,19 @@ def reference_cte(cte: Cte, env: Env, position: int | None) -> Bound:
 
 
 # --- recursion ----------------------------------------------------------------------------------
+def _references(query: exp.Expression, name: str) -> list[exp.Table]:
+    """Places that name the WITH item, in the order of the text."""
+    found = [t for t in query.find_all(exp.Table) if t.name == name and not t.args.get("db")]
+    return sorted(found, key=lambda t: position_of(t) or 0)
+
+
 def _names_itself(query: exp.Expression, name: str) -> bool:
-    return any(
-        isinstance(t, exp.Table) and t.name == name and not t.args.get("db")
-        for t in query.find_all(exp.Table)
-    )
+    return bool(_references(query, name))
+
+
+def _first_item(query: exp.Expression) -> int | None:
+    items = query.expressions
+    return leftmost(items[0]) if items else None
 
 
 def _bind_recursive(item: exp.CTE, env: Env) -> Bound:
@@ -100,11 +107,19 @@ def _bind_recursive(item: exp.CTE, env: Env) -> Bound:
             "recursive-term",
             position=position,
         )
-    if order_nodes(query) or bind_bounds(query, env):
-        raise FeatureNotSupported(
-            "ORDER BY, LIMIT and OFFSET in a recursive query are not implemented",
-            position=position,
-            hint="Put them into the query that reads the WITH item.",
+    for clause in ("order", "limit", "offset"):
+        if query.args.get(clause) is not None:
+            word = {"order": "ORDER BY"}.get(clause, clause.upper())
+            raise FeatureNotSupported(
+                f"{word} in a recursive query is not implemented",
+                position=position_of(query.args[clause]),
+                hint="Put it into the query that reads the WITH item.",
+            )
+    references = _references(query.expression, name)
+    if len(references) > 1:
+        raise InvalidRecursion(
+            f'recursive reference to query "{name}" must not appear more than once',
+            position=position_of(references[1]),
         )
     forbidden = Cte(
         name,
@@ -127,9 +142,9 @@ def _bind_recursive(item: exp.CTE, env: Env) -> Bound:
         raise SqlSyntaxError(
             "each UNION query must have the same number of columns", position=position
         )
-    _check_types(name, schema.types, step.schema, position)
+    _check_step(step, cte_id, name, position_of(references[0]) if references else position)
+    _check_types(name, schema.types, step.schema, _first_item(query.this) or position)
     step = typed_outputs(step, schema.types, "assignment")
-    _check_step(step, cte_id, name, position)
     plan = RecursiveCte(
         schema=schema,
         cte_id=cte_id,
@@ -157,10 +172,13 @@ def _check_types(name: str, types: tuple[SqlType, ...], step: Schema, position: 
 
 def _check_step(step: LogicalPlan, cte_id: int, name: str, position: int | None) -> None:
     """PostgreSQL's limits on where the recursive reference may stand."""
-    uses = 0
     for node in walk_plan(step):
-        if isinstance(node, CteRef) and node.cte_id == cte_id:
-            uses += 1
+        if isinstance(node, Aggregate) and _reads(node, cte_id):
+            raise InvalidRecursion(
+                "aggregate functions are not allowed in a recursive query's recursive term",
+                position=position,
+                hint="Aggregate in the query that reads the WITH item.",
+            )
         where = _forbidding(node, cte_id)
         if where is not None:
             raise InvalidRecursion(
@@ -173,16 +191,9 @@ def _check_step(step: LogicalPlan, cte_id: int, name: str, position: int | None)
                     f'recursive reference to query "{name}" must not appear within a subquery',
                     position=position,
                 )
-    if uses > 1:
-        raise InvalidRecursion(
-            f'recursive reference to query "{name}" must not appear more than once',
-            position=position,
-        )
 
 
 def _forbidding(node: LogicalPlan, cte_id: int) -> str | None:
-    if isinstance(node, Aggregate) and _reads(node, cte_id):
-        return "an aggregate"
     if isinstance(node, Join):
         if node.kind in ("left", "full") and _reads(node.right, cte_id):
             return "an outer join"

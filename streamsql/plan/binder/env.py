@@ -57,6 +57,12 @@ def position_of(node: object) -> int | None:
     return of_dialect(node) if isinstance(node, exp.Expression) else None
 
 
+def leftmost(node: exp.Expression) -> int | None:
+    """Offset where the text of the node begins, which for `a + b` is before its operator."""
+    found = [n.meta["start"] for n in node.walk() if n.meta.get("start") is not None]
+    return min(found, default=None)
+
+
 def named_item(
     plan: LogicalPlan,
     alias: str | None,

@@ -21,7 +21,7 @@ from streamsql.core.errors import (
 )
 from streamsql.core.types import BOOLEAN, Kind, SqlType
 from streamsql.functions.coerce import coerce
-from streamsql.functions.expressions import Expr
+from streamsql.functions.expressions import Expr, walk
 from streamsql.plan.binder.context import Statement
 from streamsql.plan.binder.env import Env, position_of
 from streamsql.plan.binder.parameters import note_types
@@ -90,7 +90,7 @@ class ExprBinder:
         if expr.type.kind is not Kind.UNKNOWN:
             raise DatatypeMismatch(
                 f"{what} must be type boolean, not type {expr.type}",
-                position=expr.position if expr.position is not None else position,
+                position=start_of(expr, position),
                 hint="Write a comparison, for example x <> 0.",
             )
         return self.coerce(expr, BOOLEAN)
@@ -123,6 +123,12 @@ class ExprBinder:
         self.scope.accepts_aggregates = self.aggregates
         self.scope.inside = self.inside
         return Env(self.statement).inside(self.scope)
+
+
+def start_of(expr: Expr, otherwise: int | None = None) -> int | None:
+    """Where the expression's text begins: the first position of any of its parts."""
+    found = [e.position for e in walk(expr) if e.position is not None]
+    return min(found, default=otherwise)
 
 
 Handler = Callable[[ExprBinder, Any], Expr]

@@ -97,11 +97,11 @@ class _Items:
         position = position_of(node)
         if isinstance(node, exp.Literal):
             target = self._ordinal(node, position)
-            return self._checked(target.expr, position)
+            return self._checked(target.expr)
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             named = self._named(node, position)
             if named is not None:
-                return self._checked(named, position)
+                return self._checked(named)
         expr = self.binder.bind(node)
         if expr.type.kind is Kind.UNKNOWN:
             expr = self.binder.coerce(expr, TEXT)
@@ -131,7 +131,8 @@ class _Items:
             raise AmbiguousColumn(f'GROUP BY "{name}" is ambiguous', position=position)
         return found[0] if found else None
 
-    def _checked(self, expr: Expr, position: int | None) -> Expr:
+    def _checked(self, expr: Expr) -> Expr:
+        position = expr.position
         if has_placeholder(expr, (AggregateExpr, GroupingExpr)):
             raise GroupingError(
                 "aggregate functions are not allowed in GROUP BY", position=position

@@ -9,6 +9,7 @@ from sqlglot import exp
 from streamsql.core.errors import (
     AmbiguousColumn,
     FeatureNotSupported,
+    InvalidColumnReference,
     SqlSyntaxError,
     UndefinedColumn,
     UndefinedTable,
@@ -135,9 +136,10 @@ def join_items(join: exp.Join, env: Env, left: FromItem, start: int, first_colum
     if isinstance(node, exp.Lateral):
         right, lateral = bind_lateral_item(node, env, left)
         if lateral and syntax.kind in ("right", "full"):
-            raise out_of_reach(
-                left.namespace.relations[0].alias if left.namespace.relations else "?",
-                position_of(node),
+            raise InvalidColumnReference(
+                f"invalid LATERAL reference to the left side of a {syntax.kind.upper()} JOIN",
+                position=position_of(node),
+                detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
             )
     else:
         right = bind_item(node, env, left.namespace)

@@ -193,9 +193,14 @@ def _prefix(binder: ExprBinder, node: PrefixOperator) -> Expr:
 
 # --- IS, BETWEEN, IN ----------------------------------------------------------------------------
 def _is(binder: ExprBinder, node: exp.Is, negate: bool = False) -> Expr:
-    arg = binder.bind(node.this)
     position = position_of(node)
     value = node.expression
+    items = row_items(node.this)
+    if items is not None and isinstance(value, exp.Null):
+        # a row is NULL if all its fields are, and NOT NULL if none is: the two are no opposites
+        test = "is_not_null" if negate else "is_null"
+        return conjunction([binder.call(test, [binder.bind(i)], position) for i in items])
+    arg = binder.bind(node.this)
     if isinstance(value, exp.Boolean):
         arg = binder.boolean(arg, "argument of IS TRUE" if value.this else "argument of IS FALSE")
         truth = "true" if value.this else "false"

@@ -14,11 +14,12 @@ from streamsql.core.errors import (
     InvalidRowCountInLimit,
     InvalidRowCountInOffset,
     SqlSyntaxError,
+    UndefinedColumn,
 )
 from streamsql.core.types import BIGINT, TEXT, Kind
 from streamsql.functions.expressions import Expr, Literal, SortKey, column
 from streamsql.plan.binder.context import Bound
-from streamsql.plan.binder.env import Env, position_of
+from streamsql.plan.binder.env import Env, leftmost, position_of
 from streamsql.plan.binder.expressions import ExprBinder
 from streamsql.plan.binder.outputs import known_outputs
 from streamsql.plan.binder.scope import Namespace
@@ -101,8 +102,8 @@ def _output(node: exp.Expression, targets: Sequence[Target], position: int | Non
     return matches[0] if matches else None
 
 
-def bind_bounds(node: exp.Expression, env: Env) -> Bounds:
-    """LIMIT / FETCH and OFFSET of a query node."""
+def bind_bounds(node: exp.Expression, env: Env, namespace: Namespace | None = None) -> Bounds:
+    """LIMIT / FETCH and OFFSET of a query node. namespace: of its FROM, which they must not use."""
     limit_node, offset_node = node.args.get("limit"), node.args.get("offset")
     if limit_node is None and offset_node is None:
         return Bounds()
@@ -112,16 +113,17 @@ def bind_bounds(node: exp.Expression, env: Env) -> Bounds:
         options = limit_node.args.get("limit_options")
         with_ties = options is not None and bool(options.args.get("with_ties"))
         count = limit_node.args.get("count") or exp.Literal.number(1)
-        limit = _count(count, "LIMIT", env)
+        limit = _count(count, "LIMIT", env, namespace)
     elif limit_node is not None:
-        limit = _count(limit_node.expression, "LIMIT", env)
+        limit = _count(limit_node.expression, "LIMIT", env, namespace)
     if offset_node is not None:
-        offset = _count(offset_node.expression, "OFFSET", env)
+        offset = _count(offset_node.expression, "OFFSET", env, namespace)
     return Bounds(limit, offset, with_ties)
 
 
-def _count(node: exp.Expression, clause: str, env: Env) -> Expr | None:
-    binder = ExprBinder(env.scope(Namespace(0)), env.statement, clause=clause)
+def _count(node: exp.Expression, clause: str, env: Env, namespace: Namespace | None) -> Expr | None:
+    scope = env.scope(namespace or Namespace(0))
+    binder = ExprBinder(scope, env.statement, clause=clause)
     position = position_of(node)
     expr = binder.coerce(binder.bind(node), BIGINT, "assignment")
     if row_columns(expr):
@@ -169,10 +171,17 @@ def order_outputs(bound: Bound, node: exp.Expression, env: Env) -> Bound:
     for item in items:
         position = position_of(item.this)
         target = _output(item.this, targets, position)
+        if target is None and isinstance(item.this, exp.Column):
+            raise UndefinedColumn(
+                f'column "{item.this.name}" does not exist',
+                position=position,
+                hint="ORDER BY of a set operation sees its output columns only: "
+                + ", ".join(t.name for t in targets),
+            )
         if target is None:
             raise FeatureNotSupported(
                 "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
-                position=position,
+                position=leftmost(item.this),
                 detail="Only result column names can be used, not expressions or functions.",
                 hint="Add the expression/function to every SELECT, or move the UNION into a FROM "
                 "clause.",

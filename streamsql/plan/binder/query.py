@@ -12,7 +12,7 @@ from streamsql.core.types import Kind
 from streamsql.functions.coerce import common_type
 from streamsql.functions.expressions import Expr
 from streamsql.plan.binder.context import Bound
-from streamsql.plan.binder.env import Env, position_of
+from streamsql.plan.binder.env import Env, leftmost, position_of
 from streamsql.plan.binder.expressions import ExprBinder
 from streamsql.plan.binder.scope import Namespace
 from streamsql.plan.nodes import Values
@@ -71,7 +71,7 @@ def values_rows(node: exp.Values, env: Env) -> list[list[Expr]]:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         if rows and len(cells) != len(rows[0]):
             raise SqlSyntaxError(
-                "VALUES lists must all be the same length", position=position_of(row)
+                "VALUES lists must all be the same length", position=leftmost(cells[0])
             )
         rows.append(binder.bind_all(cells))
     return rows

@@ -11,7 +11,7 @@ from streamsql.core.errors import InvalidColumnReference, SqlSyntaxError
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import TEXT, Kind
 from streamsql.functions.coerce import coerce
-from streamsql.functions.expressions import ColumnRef, Expr, SortKey, column
+from streamsql.functions.expressions import ColumnRef, Expr, SortKey, column, transform, walk
 from streamsql.plan.binder.context import Bound
 from streamsql.plan.binder.env import Env, FromItem
 from streamsql.plan.binder.expressions import ExprBinder
@@ -65,10 +65,11 @@ def bind_select(node: exp.Select, env: Env) -> Bound:
         plan = Filter(schema=plan.schema, input=plan, predicate=predicate)
     parts = _bind_clauses(node, plan, plain)
     if parts.grouping is not None:
+        _expand_grouped_sets(parts)
         _regroup(parts, source)
     _windows(parts)
     _set_functions(parts)
-    bounds = bind_bounds(node, env)
+    bounds = bind_bounds(node, env, source.namespace)
     if bounds.with_ties and not parts.order:
         raise SqlSyntaxError("WITH TIES cannot be specified without ORDER BY clause")
     return Bound(_finish(node, parts, bounds), tuple(t.origin for t in parts.targets))
@@ -135,6 +136,22 @@ def _map_parts(parts: Parts, fn: object) -> None:
         parts.qualify = fn(parts.qualify)
 
 
+def _expand_grouped_sets(parts: Parts) -> None:
+    """Set-returning functions that are grouped by run before the grouping, as in PostgreSQL."""
+    assert parts.grouping is not None
+    calls = [e for key in parts.grouping.keys for e in walk(key) if isinstance(e, SetExpr)]
+    if not calls:
+        return
+    parts.plan, columns = add_set_functions(parts.plan, calls)
+    replaced = dict(zip(calls, columns, strict=True))
+
+    def swap(expr: Expr) -> Expr:
+        return transform(expr, lambda e: replaced.get(e, e) if isinstance(e, SetExpr) else e)
+
+    parts.grouping.keys = [swap(k) for k in parts.grouping.keys]
+    _map_parts(parts, swap)
+
+
 def _regroup(parts: Parts, source: FromItem) -> None:
     assert parts.grouping is not None
     regroup = Regroup(parts.grouping, source.namespace)
@@ -198,7 +215,8 @@ def _finish(node: exp.Select, parts: Parts, bounds: Bounds) -> LogicalPlan:
         for i, o in zip(order, parts.order, strict=True)
     ]
     if on is not None:
-        plan = _distinct_on(plan, on, order, keys)
+        first = parts.distinct_on[0].position if parts.distinct_on else None
+        plan = _distinct_on(plan, on, order, keys, first)
     elif plain_distinct:
         plan = Distinct(schema=plan.schema, input=plan)
     plan = apply_order(plan, keys, bounds)
@@ -243,7 +261,11 @@ def _is_identity(outputs: Sequence[Expr], schema: Schema) -> bool:
 
 
 def _distinct_on(
-    plan: LogicalPlan, on: list[int], order: list[int], keys: list[SortKey]
+    plan: LogicalPlan,
+    on: list[int],
+    order: list[int],
+    keys: list[SortKey],
+    at: int | None,
 ) -> LogicalPlan:
     """DISTINCT ON: its keys must lead the ORDER BY."""
     wanted = set(on)
@@ -254,6 +276,7 @@ def _distinct_on(
         if position not in wanted:
             raise InvalidColumnReference(
                 "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+                position=at,
                 hint="Begin ORDER BY with the expressions of DISTINCT ON.",
             )
         seen.add(position)

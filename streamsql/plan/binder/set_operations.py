@@ -9,7 +9,7 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import Kind, SqlType
 from streamsql.functions.coerce import common_type
 from streamsql.plan.binder.context import Bound
-from streamsql.plan.binder.env import Env, position_of
+from streamsql.plan.binder.env import Env, leftmost
 from streamsql.plan.binder.order import order_outputs
 from streamsql.plan.binder.outputs import typed_outputs
 from streamsql.plan.nodes import LogicalPlan, SetOperation
@@ -40,7 +40,7 @@ def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
             right.plan,
             _KINDS[type(operation)],
             all_=not operation.args.get("distinct"),
-            position=position_of(operation),
+            right_node=operation.expression,
         )
     return order_outputs(bound, node, env)
 
@@ -50,19 +50,19 @@ def _has_clauses(node: exp.Expression) -> bool:
 
 
 def combine(
-    left: LogicalPlan, right: LogicalPlan, kind: str, *, all_: bool, position: int | None
+    left: LogicalPlan, right: LogicalPlan, kind: str, *, all_: bool, right_node: exp.Expression
 ) -> Bound:
     """left <kind> [ALL] right, both brought to common types; names are left's."""
     word = kind.upper()
     if len(left.schema) != len(right.schema):
         raise SqlSyntaxError(
             f"each {word} query must have the same number of columns",
-            position=position,
+            position=_item_position(right_node, 0),
             hint=f"The left query has {len(left.schema)}, the right one {len(right.schema)}.",
         )
     types = [
-        _common(a, b, word, position)
-        for a, b in zip(left.schema.types, right.schema.types, strict=True)
+        _common(a, b, word, _item_position(right_node, i))
+        for i, (a, b) in enumerate(zip(left.schema.types, right.schema.types, strict=True))
     ]
     left, right = typed_outputs(left, types), typed_outputs(right, types)
     columns = tuple(
@@ -71,6 +71,18 @@ def combine(
     )
     plan = SetOperation(schema=Schema(columns), left=left, right=right, kind=kind, all=all_)
     return Bound(plan, (None,) * len(columns))
+
+
+def _item_position(node: exp.Expression, index: int) -> int | None:
+    """Where output column `index` of a query is written, as far as that is plain to see."""
+    while isinstance(node, exp.Subquery | exp.SetOperation):
+        node = node.this
+    items = node.expressions
+    if isinstance(node, exp.Values) and items:
+        items = items[0].expressions
+    if index < len(items) and not any(i.is_star for i in items[: index + 1]):
+        return leftmost(items[index])
+    return leftmost(items[0]) if items else None
 
 
 def _common(a: SqlType, b: SqlType, word: str, position: int | None) -> SqlType:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from streamsql.core.errors import SqlSyntaxError
+from streamsql.core.errors import SqlSyntaxError, WrongObjectType
 from streamsql.core.schema import Schema
 from streamsql.core.types import BOOLEAN, TEXT, Kind, array_of
 from streamsql.dialect.nodes import ArrayQuery
 from streamsql.functions.coerce import common_type
-from streamsql.functions.expressions import Call, Expr, Subquery, column
+from streamsql.functions.expressions import Call, Expr, Literal, Subquery, column
+from streamsql.functions.resolve import resolve_set_returning
 from streamsql.plan.binder.env import position_of
 from streamsql.plan.binder.expressions import ExprBinder, Handler
-from streamsql.plan.binder.operators import negated, row_items
+from streamsql.plan.binder.operators import in_list, negated, row_items
 from streamsql.plan.binder.outputs import known_outputs, typed_outputs
+from streamsql.plan.binder.table_functions import ONE_ROW, table_function
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import push_down_levels
 
 REGISTRY_NAMES = {"=": "eq", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 """Comparison operators by the names that `Subquery.operator` holds."""
@@ -93,14 +96,64 @@ def _over_array(
     every: bool,
     position: int | None,
 ) -> Expr:
-    """x = ANY(array) and its kin: a call of the registry with the comparison's name."""
+    """x = ANY (array): a list where the elements are known, else a subquery that unnests it."""
     value, array = binder.bind(left), binder.bind(right)
     if array.type.kind is Kind.UNKNOWN:
         element = TEXT if value.type.kind is Kind.UNKNOWN else value.type
         array = binder.coerce(array, array_of(element))
     if value.type.kind is Kind.UNKNOWN and array.type.element is not None:
         value = binder.coerce(value, array.type.element)
-    return binder.call(f"{symbol} {'all' if every else 'any'}", [value, array], position)
+    if array.type.kind is not Kind.ARRAY:
+        raise WrongObjectType("op ANY/ALL (array) requires array on right side", position=position)
+    elements = _elements(array)
+    if elements is not None:
+        return _over_elements(binder, symbol, value, elements, every, position)
+    moved = push_down_levels(array, 1)
+    name, args, schema = resolve_set_returning("unnest", [moved], position)
+    plan: LogicalPlan = table_function(ONE_ROW, name, args, schema)
+    operands, plan = _align(binder, symbol, [value], plan, position)
+    equal = symbol == ("<>" if every else "=")
+    return Subquery(
+        kind="in" if equal else "all" if every else "any",
+        plan=plan,
+        operands=tuple(operands),
+        operator="eq" if equal else REGISTRY_NAMES.get(symbol, symbol),
+        negated=equal and every,
+        type=BOOLEAN,
+        position=position,
+    )
+
+
+def _elements(array: Expr) -> list[Expr] | None:
+    """The elements of ARRAY[…] or of an array constant; None for any other array."""
+    if isinstance(array, Call) and array.function == "array":
+        return list(array.args)
+    element = array.type.element
+    if isinstance(array, Literal) and array.value is not None and element is not None:
+        if element.kind in (Kind.ARRAY, Kind.STRUCT, Kind.MAP):
+            return None
+        return [Literal(value=v, type=element, position=array.position) for v in array.value]
+    return None
+
+
+def _over_elements(
+    binder: ExprBinder,
+    symbol: str,
+    value: Expr,
+    elements: list[Expr],
+    every: bool,
+    position: int | None,
+) -> Expr:
+    if not elements:
+        return Literal(value=every, type=BOOLEAN, position=position)
+    if symbol == "=" and not every:
+        return in_list(binder, value, elements, position)
+    if symbol == "<>" and every:
+        return negated(in_list(binder, value, elements, position))
+    parts = tuple(binder.call(symbol, [value, e], position) for e in elements)
+    if len(parts) == 1:
+        return parts[0]
+    return Call(function="and" if every else "or", args=parts, type=BOOLEAN)
 
 
 def _membership(

@@ -251,7 +251,9 @@ def zip_functions(
     below = Project(schema=Schema(columns), input=source, exprs=(*identity(source.schema), *arrays))
     refs = [column(width + i, a.type) for i, a in enumerate(arrays)]
     zero = Literal(value=0, type=INTEGER)
-    lengths = [resolve_call("coalesce", [resolve_call("cardinality", [r]), zero]) for r in refs]
+    lengths = [
+        resolve_call("coalesce", [_integer(resolve_call("cardinality", [r])), zero]) for r in refs
+    ]
     longest = resolve_call("greatest", lengths)
     one = Literal(value=1, type=INTEGER)
     name, args, schema = resolve_set_returning("generate_series", [one, longest])
@@ -266,6 +268,10 @@ def zip_functions(
     return Project(
         schema=Schema(source.schema.columns + tuple(outputs)), input=counted, exprs=tuple(exprs)
     )
+
+
+def _integer(expr: Expr) -> Expr:
+    return expr if expr.type == INTEGER else coerce(expr, INTEGER, "assignment")
 
 
 def _as_array(call: tuple[str, tuple[Expr, ...], Schema], source: LogicalPlan) -> Expr:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import (
     FeatureNotSupported,
+    IndeterminateDatatype,
     SqlSyntaxError,
     UndefinedColumn,
 )
@@ -149,8 +150,10 @@ def _cast(binder: ExprBinder, node: exp.Cast) -> Expr:
     from streamsql.dialect import type_of
 
     target = type_of(node.args["to"])
-    arg = binder.bind(node.this)
     position = position_of(node)
+    if isinstance(node.this, exp.Array) and not node.this.expressions and target.element:
+        return Call(function="array", args=(), type=target, position=position)
+    arg = binder.bind(node.this)
     result = binder.coerce(arg, target, "explicit")
     return result if result.position is not None else replace(result, position=position)
 
@@ -212,6 +215,12 @@ def _if(binder: ExprBinder, node: exp.If) -> Expr:
 
 # --- constructors and subscripts ----------------------------------------------------------------
 def _array(binder: ExprBinder, node: exp.Array) -> Expr:
+    if not node.expressions:
+        raise IndeterminateDatatype(
+            "cannot determine type of empty array",
+            position=position_of(node),
+            hint="Explicitly cast to the desired type, for example ARRAY[]::integer[].",
+        )
     return binder.call("array", binder.bind_all(node.expressions), position_of(node))
 
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import (
     FeatureNotSupported,
+    GroupingError,
     InvalidColumnReference,
     SqlSyntaxError,
     StatementError,
@@ -128,8 +129,9 @@ def _bind(binder: ExprBinder, node: exp.Window, call: CallSyntax) -> Expr:
     condition = None
     if call.filter is not None:
         condition = replace(inner, clause="FILTER").predicate(call.filter)
-    partition = [inner.bind(e) for e in definition.partition_by]
-    order = sort_keys(inner, definition.order_by)
+    defining = replace(inner, inside="window definition")
+    partition = [defining.bind(e) for e in definition.partition_by]
+    order = sort_keys(defining, definition.order_by)
     if call.order_by:
         raise FeatureNotSupported(
             "aggregate ORDER BY is not implemented for window functions",
@@ -156,8 +158,12 @@ def _refuse_window(binder: ExprBinder, position: int | None) -> StatementError:
     match binder.inside:
         case "window":
             return WindowingError("window function calls cannot be nested", position=position)
-        case "aggregate":
+        case "window definition":
             return WindowingError(
+                "window functions are not allowed in window definitions", position=position
+            )
+        case "aggregate":
+            return GroupingError(
                 "aggregate function calls cannot contain window function calls",
                 position=position,
                 hint="Compute the window function in a subquery first.",
@@ -229,10 +235,10 @@ def _bound(
         raise InvalidColumnReference(
             f"argument of {mode.upper()} must not contain variables", position=position_of(value)
         )
-    return FrameBound(kind=side, offset=_offset(binder, offset, mode, order))
+    return FrameBound(kind=side, offset=_offset(binder, offset, mode, order, which))
 
 
-def _offset(binder: ExprBinder, offset: Expr, mode: str, order: list[SortKey]) -> Expr:
+def _offset(binder: ExprBinder, offset: Expr, mode: str, order: list[SortKey], which: str) -> Expr:
     if mode in ("rows", "groups"):
         target = BIGINT
     elif len(order) != 1:
@@ -243,19 +249,21 @@ def _offset(binder: ExprBinder, offset: Expr, mode: str, order: list[SortKey]) -
     result = binder.coerce(offset, target)
     if isinstance(result, Literal):
         if result.value is None:
-            raise _bad_offset("null")
+            raise _bad_offset(which, "null")
         if target is not INTERVAL and result.value < 0:
-            raise _bad_offset("negative")
+            raise _bad_offset(which, "negative")
     return result
 
 
 _TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIME, Kind.INTERVAL}
 
 
-def _bad_offset(what: str) -> StatementError:
-    error = StatementError(f"frame offset must not be {what}")
-    error.sqlstate = "22013"
-    return error
+class InvalidFrameOffset(StatementError, sqlstate="22013"):
+    """A frame offset that is NULL or negative."""
+
+
+def _bad_offset(which: str, what: str) -> InvalidFrameOffset:
+    return InvalidFrameOffset(f"frame {which}ing offset must not be {what}")
 
 
 # --- the Window node ----------------------------------------------------------------------------
