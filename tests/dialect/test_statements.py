@@ -280,6 +280,19 @@ def test_statement_inside_another_has_its_own_text_and_the_outer_offset() -> Non
     assert inner.position + column.meta["start"] == text.index("zz")
 
 
+def test_with_before_update_delete_merge_moves_to_where_it_is_read() -> None:
+    with_ = "WITH q AS (SELECT 1 AS k)"
+    inside = "(WITH q AS (SELECT 1 AS k) SELECT * FROM q)"
+    delete = one(f"{with_} DELETE FROM t USING q AS z WHERE t.k = z.k AND t.k IN (SELECT k FROM q)")
+    assert to_sql(delete.using[0]) == f"{inside} AS z"
+    assert f"SELECT k FROM {inside} AS q" in to_sql(delete.where)
+    update = one(f"{with_} UPDATE t SET v = (SELECT k FROM q) FROM q WHERE t.k = q.k RETURNING *")
+    assert to_sql(update.from_[0]) == f"{inside} AS q"
+    assert to_sql(update.assignments[0][1]) == f"(SELECT k FROM {inside} AS q)"
+    merge = one(f"{with_} MERGE INTO t USING q ON t.k = q.k WHEN MATCHED THEN DELETE")
+    assert to_sql(merge.tree.args["using"]) == f"{inside} AS q"
+
+
 def test_merge_tree_has_the_documented_shape() -> None:
     tree = one(
         "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED AND s.v > 0 THEN INSERT (k, v) VALUES (s.k, DEFAULT)"

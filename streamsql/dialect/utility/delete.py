@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Delete, Statement, Truncate
+from streamsql.dialect.utility.ctes import place_ctes
 from streamsql.dialect.utility.insert import returning
 from streamsql.dialect.utility.update import target, where
 
 
-def parse_delete(parser: Parser) -> Statement:
-    """DELETE FROM [ONLY] t [[AS] a] [USING …] [WHERE …] [RETURNING …]."""
+def parse_delete(parser: Parser, with_: exp.With | None = None) -> Statement:
+    """DELETE FROM [ONLY] t [[AS] a] [USING …] [WHERE …] [RETURNING …].
+
+    with_: CTEs that stood before DELETE.
+    """
     parser.expect("DELETE", "FROM")
     table, alias = target(parser)
-    using = tuple(parser.from_list()) if parser.accept("USING") else ()
+    using = parser.from_list() if parser.accept("USING") else []
+    condition = where(parser)
     return Delete(
-        table=table, alias=alias, using=using, where=where(parser), returning=returning(parser)
+        table=table,
+        alias=alias,
+        using=tuple(place_ctes(relation, with_) for relation in using),
+        where=None if condition is None else place_ctes(condition, with_),
+        returning=tuple(place_ctes(item, with_) for item in returning(parser)),
     )
 
 

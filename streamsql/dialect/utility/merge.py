@@ -7,17 +7,18 @@ from sqlglot import exp
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.positions import mark
 from streamsql.dialect.statements import Merge, Statement
+from streamsql.dialect.utility.ctes import place_ctes
 from streamsql.dialect.utility.insert import assignments, returning
 
 
-def parse_merge(parser: Parser) -> Statement:
+def parse_merge(parser: Parser, with_: exp.With | None = None) -> Statement:
     """MERGE INTO t [[AS] a] USING relation ON condition WHEN … [RETURNING …].
 
     The tree is an exp.Merge: this = exp.Table (with alias), using = the relation, on = the
     condition, whens = exp.Whens of exp.When(matched: bool, source: bool, condition, then), where
     `then` is exp.Update(expressions=[exp.EQ(Column, value)…]), exp.Insert(this=Tuple of Identifiers
     or None, expression=Tuple of values, or None for DEFAULT VALUES), exp.Var("DELETE") or
-    exp.Var("DO NOTHING").
+    exp.Var("DO NOTHING"). with_: CTEs that stood before MERGE.
     """
     token = parser.token
     parser.expect("MERGE", "INTO")
@@ -42,6 +43,10 @@ def parse_merge(parser: Parser) -> Statement:
         whens=exp.Whens(expressions=whens),
         returning=exp.Returning(expressions=list(returned)) if returned else None,
     )
+    if with_ is not None:
+        for key in ("using", "on", "whens", "returning"):
+            if tree.args.get(key) is not None:
+                tree.set(key, place_ctes(tree.args[key].copy(), with_))
     return Merge(tree=mark(tree, token))
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sqlglot import exp
+
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.dialect.parser import EMIT_ON_WINDOW_CLOSE, Parser
 from streamsql.dialect.statements import Query, Statement, Subscribe
+from streamsql.dialect.utility.delete import parse_delete
 from streamsql.dialect.utility.insert import parse_insert
+from streamsql.dialect.utility.merge import parse_merge
+from streamsql.dialect.utility.update import parse_update
+
+_DML: dict[str, Callable[[Parser, exp.With | None], Statement]] = {
+    "INSERT": parse_insert,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+    "MERGE": parse_merge,
+}
 
 
 def parse_query(parser: Parser) -> Statement:
-    """A query, or WITH … before INSERT."""
+    """A query, or WITH … before a DML statement."""
     if parser.at("WITH"):
         following = parser.word_after_with()
-        if following.key == "INSERT":
-            return parse_insert(parser, parser.with_clause())
-        if following.key in ("UPDATE", "DELETE", "MERGE"):
-            raise FeatureNotSupported(
-                f"WITH before {following.key} is not supported",
-                position=following.start,
-                hint="Use a subquery in FROM, USING or WHERE.",
-            )
+        parse_dml = _DML.get(following.key)
+        if parse_dml is not None:
+            return parse_dml(parser, parser.with_clause())
     query = parser.query()
     token = parser.token
     emit = parser.emit_clause()

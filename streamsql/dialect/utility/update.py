@@ -6,23 +6,28 @@ from sqlglot import exp
 
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Statement, Update
+from streamsql.dialect.utility.ctes import place_ctes
 from streamsql.dialect.utility.insert import assignments, returning
 
 
-def parse_update(parser: Parser) -> Statement:
-    """UPDATE [ONLY] t [[AS] a] SET … [FROM …] [WHERE …] [RETURNING …]."""
+def parse_update(parser: Parser, with_: exp.With | None = None) -> Statement:
+    """UPDATE [ONLY] t [[AS] a] SET … [FROM …] [WHERE …] [RETURNING …].
+
+    with_: CTEs that stood before UPDATE.
+    """
     parser.expect("UPDATE")
     table, alias = target(parser)
     parser.expect("SET")
     changed = assignments(parser)
-    from_ = tuple(parser.from_list()) if parser.accept("FROM") else ()
+    from_ = parser.from_list() if parser.accept("FROM") else []
+    condition = where(parser)
     return Update(
         table=table,
         alias=alias,
-        assignments=changed,
-        from_=from_,
-        where=where(parser),
-        returning=returning(parser),
+        assignments=tuple((name, place_ctes(value, with_)) for name, value in changed),
+        from_=tuple(place_ctes(relation, with_) for relation in from_),
+        where=None if condition is None else place_ctes(condition, with_),
+        returning=tuple(place_ctes(item, with_) for item in returning(parser)),
     )
 
 
