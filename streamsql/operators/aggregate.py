@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
@@ -19,7 +18,7 @@ from streamsql.kernels.hashing import hash_rows
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.builder import Builder
-from streamsql.operators.columns import NO_WEIGHTS, BoolArray, select
+from streamsql.operators.columns import NO_WEIGHTS, BoolArray, select, sort_order
 from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.folding import CLOSE_LANE, COUNT_LANE, Folding, make_folding
 from streamsql.operators.groups import Groups
@@ -188,18 +187,11 @@ class Aggregate(Operator):
             return Delta.empty(self.schema)
         out = Delta.empty(self.schema)
         if self.on_close:
-            parts = [self._in_key_order(slots) for slots in closed]
+            parts = [s[sort_order(self.groups.key_rows(s).columns)] for s in closed]
             slots = np.concatenate(parts)
             out = self._emit(slots[:0], slots, self.groups.gather(slots))
         self._free(np.concatenate(closed))
         return out
-
-    def _in_key_order(self, slots: Int64Array) -> Int64Array:
-        keys = self.groups.key_rows(slots)
-        sortable = [(name, "ascending") for name, t in zip(keys.schema.names, keys.schema.types,
-                    strict=True) if not pa.types.is_nested(t)]  # fmt: skip
-        order = pc.sort_indices(keys, sort_keys=sortable, null_placement="at_end")
-        return slots[order.to_numpy()]
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:

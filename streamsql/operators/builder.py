@@ -100,3 +100,19 @@ class Builder:
     def closes_here(self, plan: LogicalPlan) -> bool:
         """Whether this node is the one that gives its rows out when their window closes."""
         return any(p is plan for p in self.closing)
+
+    # --- trying things out ---------------------------------------------------------------------
+    def preset(self, plan: LogicalPlan, node: int) -> None:
+        """From now on the plan is computed by this node."""
+        self._lowered[id(plan)] = (plan, node)
+
+    def mark(self) -> int:
+        """A point to come back to with `undo`."""
+        return len(self.new_nodes)
+
+    def undo(self, mark: int) -> None:
+        """Take back what was lowered since the mark."""
+        gone = set(self.circuit.discard(self.new_nodes[mark:]))
+        self.new_nodes = [n for n in self.new_nodes if n not in gone]
+        self._lowered = {k: v for k, v in self._lowered.items() if v[1] not in gone}
+        self.closing.clear()

@@ -113,3 +113,21 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if filled[0].num_columns == 0:
         return make_batch([], filled[0].schema, sum(b.num_rows for b in filled))
     return pa.concat_batches(filled)
+
+
+def sort_order(columns: Sequence[pa.Array]) -> Int64Array:
+    """Row numbers in the order of these columns, NULLs last; columns without an order (nested
+    ones, intervals) are passed over."""
+    import pyarrow.compute as pc
+
+    usable = [
+        c
+        for c in columns
+        if not pa.types.is_nested(c.type) and c.type != pa.month_day_nano_interval()
+    ]
+    if not usable:
+        return np.arange(len(columns[0]) if columns else 0)
+    names = [f"k{i}" for i in range(len(usable))]
+    keys = [(name, "ascending") for name in names]
+    order = pc.sort_indices(pa.table(usable, names=names), sort_keys=keys)
+    return np.asarray(order).astype(np.int64)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
@@ -16,7 +15,7 @@ from streamsql.core.schema import Schema
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.builder import Builder
-from streamsql.operators.columns import NO_WEIGHTS, select
+from streamsql.operators.columns import NO_WEIGHTS, select, sort_order, take_rows
 from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.folding import COUNT_LANE, Folding, make_folding
 from streamsql.operators.late import report_late
@@ -185,15 +184,10 @@ class SessionAggregate(Operator):
         if self.on_close:
             bounds = self.bounds.first[closed], self.bounds.last[closed]
             batch = self._rows(closed, bounds, self._gather(closed))
-            out = Delta(batch.take(self._close_order(batch, bounds[1])), consolidated=True)
+            order = sort_order([pa.array(bounds[1]), *batch.columns[: len(self.keys)]])
+            out = Delta(take_rows(batch, order), consolidated=True)
         self._release(closed)
         return out
-
-    def _close_order(self, batch: pa.RecordBatch, last: Int64Array) -> pa.Array:
-        keys = batch.select(range(len(self.keys)))
-        table = pa.table([pa.array(last), *keys.columns], names=["end", *keys.schema.names])
-        sortable = [(f.name, "ascending") for f in table.schema if not pa.types.is_nested(f.type)]
-        return pc.sort_indices(table, sort_keys=sortable, null_placement="at_end")
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:

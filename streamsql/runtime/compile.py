@@ -9,7 +9,10 @@ from streamsql.circuit.graph import Circuit, Node
 from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
+from streamsql.functions.expressions import ColumnRef
 from streamsql.operators import OPERATORS, Builder, Options
+from streamsql.operators.map import add_map
+from streamsql.operators.on_close import lower_on_close
 from streamsql.operators.source import Source
 from streamsql.plan.nodes import LogicalPlan
 
@@ -109,7 +112,10 @@ def compile_view(
     options = options or Options()
     build = Builder(circuit, sources, options, OPERATORS)
     try:
-        output = build.lower(plan)
+        output = lower_on_close(plan, build) if options.on_close else build.lower(plan)
+        if output in sources.values():  # a view's output is a node of its own
+            columns = [ColumnRef(index=i, type=c.type) for i, c in enumerate(plan.schema)]
+            output = add_map(build, output, None, columns, plan.schema)
         circuit.retain(output, output=True)
     except BaseException:
         circuit.discard(build.new_nodes)

@@ -1,0 +1,102 @@
+"""Where in a plan EMIT ON WINDOW CLOSE holds rows back."""
+
+from __future__ import annotations
+
+from streamsql.core.errors import FeatureNotSupported
+from streamsql.functions.expressions import ColumnRef, WindowCall
+from streamsql.operators.builder import Builder
+from streamsql.operators.hold_back import add_hold_back
+from streamsql.plan import nodes as plan
+from streamsql.plan.nodes import LogicalPlan
+
+_LOOKS_BACK = frozenset({"row_number", "rank", "dense_rank", "lag"})
+
+
+def lower_on_close(root: LogicalPlan, build: Builder) -> int:
+    """The node of a view whose rows appear once, when the watermark has passed their window.
+
+    Rows are held at the topmost node whose rows tell when they close; what is above it sees only
+    final rows. Raises: FeatureNotSupported (0A000) if nothing in the plan ever closes.
+    """
+    core = root
+    while isinstance(core, plan.Project | plan.Filter | plan.Sort):
+        core = core.input
+    if not _hold(core, build):
+        raise FeatureNotSupported(
+            "EMIT ON WINDOW CLOSE needs windows or rows that a watermark closes",
+            hint="Declare WATERMARK FOR the time column and group by window_start, window_end.",
+        )
+    return build.lower(root)
+
+
+def _hold(core: LogicalPlan, build: Builder) -> bool:
+    """Arrange that `build.lower(core)` gives final rows only; False if its rows never close."""
+    if isinstance(core, plan.Window | plan.DistinctOn) and _hold_input(core, build):
+        return True
+    mark = build.mark()
+    build.closing.append(core)
+    node = build.lower(core)
+    operator = build.operator(node)
+    if getattr(operator, "on_close", False):
+        return True
+    if not isinstance(core, plan.Window | plan.DistinctOn | plan.Limit):
+        held = add_hold_back(build, node)
+        if held is not None:
+            build.preset(core, held)
+            return True
+    build.undo(mark)
+    found = False
+    for below in core.inputs():
+        inner = below
+        while isinstance(inner, plan.Project | plan.Filter | plan.Sort):
+            inner = inner.input
+        found = _hold(inner, build) or found
+    return found
+
+
+def _hold_input(node: plan.Window | plan.DistinctOn, build: Builder) -> bool:
+    """Top-N, dedup and OVER: hold the rows of each window back, then compute over whole windows."""
+    mark = build.mark()
+    source = build.lower(node.input)
+    below = build.operator(source)
+    keys = set(node.keys) if isinstance(node, plan.DistinctOn) else _partition(node)
+    by_window = any(k in below.closes or below.determined.get(k) in keys for k in keys)
+    starts = {below.determined[c] for c in below.closes if c in below.determined}
+    by_window = by_window or bool(keys & starts)
+    if not by_window and not (isinstance(node, plan.Window) and _final(node, below.event_times)):
+        build.undo(mark)
+        return False
+    held = add_hold_back(build, source)
+    if held is None:
+        build.undo(mark)
+        return False
+    build.preset(node.input, held)
+    return True
+
+
+def _partition(node: plan.Window) -> set[int]:
+    """Columns that all OVER clauses are partitioned by."""
+    common: set[int] | None = None
+    for call in node.calls:
+        own = {e.index for e in call.partition_by if isinstance(e, ColumnRef)}
+        common = own if common is None else common & own
+    return common or set()
+
+
+def _final(node: plan.Window, event_times: frozenset[int]) -> bool:
+    """Whether no later row can change an OVER result: ordered by time, looking back only."""
+    return all(_call_is_final(call, event_times) for call in node.calls)
+
+
+def _call_is_final(call: WindowCall, event_times: frozenset[int]) -> bool:
+    if not call.order_by:
+        return False
+    first = call.order_by[0]
+    if first.descending or not isinstance(first.expr, ColumnRef):
+        return False
+    if first.expr.index not in event_times:
+        return False
+    if call.function in _LOOKS_BACK:
+        return True
+    end = "current_row" if call.frame is None else call.frame.end.kind
+    return end in ("current_row", "preceding", "unbounded_preceding") and call.function != "lead"
