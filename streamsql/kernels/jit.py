@@ -79,20 +79,24 @@ def choose_cache_dir(package: Path, environment: Mapping[str, str] | None = None
 
 _CACHE = choose_cache_dir(Path(__file__).parent)
 
+KERNELS: list[Any] = []
+"""Every kernel decorated so far in this process, compiled or not; see `warmup`."""
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A compiled, cached entry point: `@njit(nogil=True, cache=True)`."""
     from numba import njit
     from numba.core import config
 
-    if _CACHE is None:
-        return njit(nogil=True)(function)
     # numba asks for the directory when it decorates; other numba code of the process keeps its own
-    before, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
+    before = config.CACHE_DIR
     try:
-        return njit(nogil=True, cache=True)(function)
+        if _CACHE is not None:
+            config.CACHE_DIR = str(_CACHE)
+        KERNELS.append(njit(nogil=True, cache=_CACHE is not None)(function))
     finally:
         config.CACHE_DIR = before
+    return KERNELS[-1]
 
 
 def device(function: Callable[..., Any]) -> Any:
