@@ -7,7 +7,7 @@ written; after that nothing is undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +194,16 @@ class CatalogBuilder:
                 return self._rows_of(oid, built)
         found = self.engine.circuit.accumulated(node, known)
         return found
+
+    def try_view(
+        self, relation: Relation, catalog: Catalog, look: Callable[[Any], list[str]]
+    ) -> list[str]:
+        """Compile a view, look at it, and take it out of the circuit again (EXPLAIN)."""
+        built = Built(catalog)
+        try:
+            return look(self.build_view(relation, built, fill=False).compiled)
+        finally:
+            self._discard(built)
 
     # --- views without a name -------------------------------------------------------------------
     def add_ephemeral(self, relation: Relation) -> None:

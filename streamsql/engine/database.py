@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamsql.core.clock import Clock
 from streamsql.engine.api import Result
@@ -14,6 +14,9 @@ from streamsql.engine.engine import Engine
 from streamsql.engine.pgcatalog import PgCatalog
 from streamsql.engine.session import Session
 from streamsql.state.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from streamsql.engine.pgcatalog import PgCatalog
 
 T = TypeVar("T")
 
@@ -137,12 +140,13 @@ class Database:
         self.close()
 
     # --- for the engine -------------------------------------------------------------------------
-    def pg_catalog(self, session: Session) -> PgCatalog:
-        """`pg_catalog` and `information_schema` over the catalog that the session sees."""
-        with self._lock:
-            if self._pg_catalog is None:
-                self._pg_catalog = PgCatalog()
-            return self._pg_catalog
+    def pg_catalog(self) -> PgCatalog:
+        """`pg_catalog` and `information_schema`."""
+        if self._pg_catalog is None:
+            from streamsql.engine.pgcatalog import PgCatalog as _PgCatalog
+
+            self._pg_catalog = _PgCatalog()
+        return self._pg_catalog
 
 
 def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:

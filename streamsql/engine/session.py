@@ -26,7 +26,7 @@ from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
 from streamsql.engine.requests import CommitRequest
-from streamsql.engine.settings import Variables, duration_ms, split_search_path
+from streamsql.engine.settings import Variables, duration_ms, find, split_search_path
 from streamsql.engine.statements.handler import Handler
 from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
@@ -256,6 +256,17 @@ class Session:
         transaction.new_tables.update(tables or {})
         for op in ops:
             transaction.change_catalog(op)
+
+    def set_variable(self, name: str, value: str | None, *, local: bool = False) -> str:
+        """SET [LOCAL] name = value (None = its default); returns what is stored."""
+        before = self.variables.snapshot()
+        stored = self.variables.set(name, value)
+        key = find(name).name.lower()
+        if key == "transaction_read_only" and self.transaction is not None:
+            self.transaction.read_only = stored == "on"
+        if local:
+            self.restore_at_end(key, before.get(key))
+        return stored
 
     def restore_at_end(self, name: str, value: str | None) -> None:
         """SET LOCAL: the variable goes back to `value` when the transaction ends."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+SCHEMAS = frozenset({"pg_catalog", "information_schema"})
 FILE = Path(__file__).parent / "pg15.parquet"
 
 
@@ -55,7 +56,14 @@ def system_relations() -> dict[tuple[str, str], SystemRelation]:
 
 
 def find_relation(parts: tuple[str, ...]) -> SystemRelation | None:
-    """The relation a (qualified) name means; an unqualified one is looked for in pg_catalog."""
+    """The relation a (qualified) name means; an unqualified one is looked for in pg_catalog.
+
+    Names of users' relations are told apart without reading the file.
+    """
     if len(parts) == 1:
+        if not parts[0].startswith("pg_"):
+            return None
         return system_relations().get(("pg_catalog", parts[0]))
+    if parts[-2] not in SCHEMAS:
+        return None
     return system_relations().get((parts[-2], parts[-1]))

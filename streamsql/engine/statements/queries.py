@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def describe_query(session: Session, statement: Query, declared: Types) -> Description:
     """Parameter and column types of a query."""
     tree, _ = split_version(statement.query)
-    catalog = session.database.pg_catalog(session)
+    catalog = session.database.pg_catalog()
     if catalog.handles(tree):
         columns, types = catalog.describe(tree, session, declared)
         return Description(columns, types)
@@ -35,10 +35,9 @@ def run_query(
 ) -> Result:
     """Run a query over the newest version, the transaction's, or the one AS OF names."""
     tree, version = split_version(statement.query)
-    catalog = session.database.pg_catalog(session)
+    catalog = session.database.pg_catalog()
     if catalog.handles(tree):
-        result: Result = catalog.query(tree, values, session)
-        return result
+        return catalog.query(tree, values, session)
     bound = bound_query(session, tree, statement, declared)
     for text in bound.notices:
         session.notice(text)

@@ -32,20 +32,14 @@ def run_set(
         mode = session.variables.set(CLOCK, statement.value)
         session.engine.call(lambda: session.engine.committer.set_clock(mode))
         return Result("SET")
-    transaction = session.transaction
-    if statement.local and transaction is None:
+    if statement.local and session.transaction is None:
         session.notice(
             "SET LOCAL can only be used in transaction blocks",
             severity="WARNING",
             sqlstate="25P01",
         )
         return Result("SET")
-    before = session.variables.snapshot()
-    session.variables.set(name, statement.value)
-    if name == "transaction_read_only" and transaction is not None:
-        transaction.read_only = session.variables.get(name) == "on"
-    if statement.local and transaction is not None:
-        session.restore_at_end(name.lower(), before.get(name.lower()))
+    session.set_variable(name, statement.value, local=statement.local)
     return Result("SET" if statement.value is not None else "RESET")
 
 

@@ -1,0 +1,134 @@
+"""EXPLAIN: the plan of a query, or the circuit of a view."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from streamsql.core.errors import FeatureNotSupported
+from streamsql.core.types import TEXT
+from streamsql.dialect.statements import CreateView, Explain, Query, Subscribe
+from streamsql.engine.api import Result
+from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
+from streamsql.engine.relations import Relation
+from streamsql.engine.statements import queries, views
+from streamsql.engine.statements.common import bound_query, lookup, rows_result
+from streamsql.engine.statements.handler import Handler, Types, returns
+from streamsql.functions.expressions import Literal
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+COLUMNS = (("QUERY PLAN", TEXT),)
+
+
+def run(
+    session: Session, statement: Explain, values: tuple[Literal, ...], declared: Types
+) -> Result:
+    """EXPLAIN [ANALYZE] [VERBOSE] statement | MATERIALIZED VIEW v."""
+    lines = explain_lines(session, statement, values, declared)
+    return rows_result("EXPLAIN", COLUMNS, [(line,) for line in lines])
+
+
+def explain_lines(
+    session: Session, statement: Explain, values: tuple[Literal, ...], declared: Types
+) -> list[str]:
+    """The text, a line a row."""
+    if statement.materialized_view is not None:
+        relation = lookup(session, statement.materialized_view, kinds=("materialized_view",))
+        return explain_view(session, relation, statement)
+    inner = statement.statement
+    if isinstance(inner, Query):
+        return explain_query(session, inner, statement, values, declared)
+    if isinstance(inner, CreateView) and inner.materialized:
+        return explain_create(session, inner, statement)
+    if isinstance(inner, Subscribe) and inner.relation is not None:
+        relation = lookup(session, inner.relation)
+        if relation.kind == "materialized_view":
+            return explain_view(session, relation, statement)
+    raise FeatureNotSupported(
+        f"EXPLAIN of {type(inner).__name__} is not supported",
+        hint="EXPLAIN a query or CREATE MATERIALIZED VIEW.",
+    )
+
+
+def explain_query(
+    session: Session,
+    query: Query,
+    statement: Explain,
+    values: tuple[Literal, ...],
+    declared: Types,
+) -> list[str]:
+    """The logical plan; VERBOSE adds the DuckDB text, ANALYZE runs it."""
+    from streamsql.plan.explain import tree
+
+    parsed, version = queries.split_version(query.query)
+    if session.database.pg_catalog().handles(parsed):
+        return ["Catalog query"]
+    bound = bound_query(session, parsed, query, declared)
+    lines = tree(bound.plan)
+    if statement.verbose and bound.frozen:
+        lines += ["", f"DuckDB: {plan_sql(bound.plan)}"]
+    if statement.analyze:
+        view = session.read_view() if version is None else queries.as_of(session, version)
+        lines += _analyzed(session, bound, view, values)
+    return formatted(lines, statement.format)
+
+
+def _analyzed(
+    session: Session, bound: BoundSelect, view: object, values: tuple[Literal, ...]
+) -> list[str]:
+    from streamsql.engine.reads.view import ReadView
+
+    assert isinstance(view, ReadView)
+    start = time.perf_counter()
+    rows = sum(b.num_rows for b in run_select(session, bound, view, values))
+    elapsed = (time.perf_counter() - start) * 1000
+    return ["", f"Rows: {rows}", f"Execution Time: {elapsed:.3f} ms"]
+
+
+def explain_view(session: Session, relation: Relation, statement: Explain) -> list[str]:
+    """The circuit of a view that is running; ANALYZE with what it has counted."""
+    view = session.engine.views[relation.oid]
+    return circuit_lines(view.compiled, statement)
+
+
+def circuit_lines(compiled: object, statement: Explain) -> list[str]:
+    """The circuit as text, JSON or DOT."""
+    from streamsql.runtime import explain
+
+    return explain.explain(
+        compiled, analyze=statement.analyze, verbose=statement.verbose, format=statement.format
+    )
+
+
+def explain_create(session: Session, create: CreateView, statement: Explain) -> list[str]:
+    """The circuit that CREATE MATERIALIZED VIEW would make: it is compiled and let go again."""
+    views.check_statement(create)
+    schema, name = session.catalog.creation_name(create.name, session.search_path)
+    relation, _ = views.bind_definition(session, create, schema, name, "materialized_view", None)
+    catalog = session.catalog
+
+    def compile_only() -> list[str]:
+        return session.engine.builder.try_view(
+            relation, catalog, lambda compiled: circuit_lines(compiled, statement)
+        )
+
+    lines: list[str] = session.engine.call(compile_only)
+    return lines
+
+
+def formatted(lines: list[str], format_: str) -> list[str]:
+    """FORMAT JSON wraps the lines; DOT is for circuits only."""
+    if format_ == "json":
+        return [json.dumps({"plan": lines}, ensure_ascii=False)]
+    if format_ == "dot":
+        raise FeatureNotSupported(
+            "EXPLAIN (FORMAT DOT) is only possible for materialized views",
+            hint="Use FORMAT TEXT.",
+        )
+    return lines
+
+
+HANDLER = Handler(run, returns(*COLUMNS), "EXPLAIN")
