@@ -395,4 +395,3 @@ def fold(node: KernelNode) -> Node:
     if run.failures or not isinstance(value, pa.Scalar):
         return node
     return ConstantNode(node.type, value)
-

@@ -88,10 +88,23 @@ def _from_unknown(expr: Expr, target: SqlType, how: Context, timezone: str) -> E
         text = str(expr.value)
         if target.kind is Kind.VARCHAR and target.length is not None and how is Context.EXPLICIT:
             text = text[: target.length]
+        if target.kind is Kind.ARRAY and how is Context.EXPLICIT:
+            target = _with_dimensions(target, text)
         return parse_literal(text, target, expr.position, timezone)
     if isinstance(expr, Parameter):
         return replace(expr, type=target)
     return coerce(replace(expr, type=TEXT), target, "explicit", timezone=timezone)
+
+
+def _with_dimensions(target: SqlType, text: str) -> SqlType:
+    """int[] holds arrays of any dimensions in PostgreSQL; here '{{1},{2}}'::int[] is an int[][]."""
+    t: SqlType | None = target
+    depth = len(text.lstrip()) - len(text.lstrip().lstrip("{"))
+    while depth and t is not None and t.kind is Kind.ARRAY:
+        depth, t = depth - 1, t.element
+    for _ in range(depth):
+        target = array_of(target)
+    return target
 
 
 def _fold_literal(expr: Literal, target: SqlType, how: Context) -> Expr | None:

@@ -223,12 +223,14 @@ class SetReturningDef:
 
     schema: (argument types) -> output columns. sql: DuckDB SQL of a *list* of the output rows: of
     scalars when there is one column, of structs (c0, c1, …) otherwise; unnested by the lowering.
+    arrays: for each output column, the scalar function (same arguments) that gives it as an array.
     """
 
     name: str
     args: tuple[Pattern, ...]
     schema: Callable[[tuple[SqlType, ...]], Schema]
     sql: SqlTemplate
+    arrays: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     optional: int = 0
     variadic: bool = False

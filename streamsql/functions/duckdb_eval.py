@@ -76,9 +76,7 @@ def _typed(arrays: Sequence[pa.Array], exprs: Sequence[Expr]) -> list[pa.Array]:
     ]
 
 
-def run(
-    exprs: Sequence[Expr], batch: pa.RecordBatch, now_us: int, timezone: str
-) -> list[pa.Array]:
+def run(exprs: Sequence[Expr], batch: pa.RecordBatch, now_us: int, timezone: str) -> list[pa.Array]:
     """One array an expression. Raises: the error of a bad row."""
     return _typed(_select(_sqls(exprs, now_us, timezone), batch), exprs)
 
@@ -103,9 +101,7 @@ def run_skipping(
     return _typed(arrays, exprs), errors
 
 
-def _one_skipping(
-    sql: str, batch: pa.RecordBatch
-) -> tuple[pa.Array, dict[int, tuple[str, str]]]:
+def _one_skipping(sql: str, batch: pa.RecordBatch) -> tuple[pa.Array, dict[int, tuple[str, str]]]:
     """One expression: TRY finds the suspects (NULLs), halving tells the bad among them."""
     try:
         return _select([sql], batch)[0], {}
@@ -129,9 +125,7 @@ def _one_skipping(
     return tried, errors
 
 
-def _halve(
-    sql: str, batch: pa.RecordBatch, rows: Any, errors: dict[int, tuple[str, str]]
-) -> None:
+def _halve(sql: str, batch: pa.RecordBatch, rows: Any, errors: dict[int, tuple[str, str]]) -> None:
     if not len(rows):
         return
     try:

@@ -13,7 +13,11 @@ _SETTINGS = (
     "SET autoload_known_extensions = false",
 )
 
-_MACROS: tuple[str, ...] = ()
+_MACROS: tuple[str, ...] = (
+    # now() of a statement whose plan was not frozen; the variable is set by whoever knows the time
+    "CREATE OR REPLACE MACRO ssql_now() AS "
+    "coalesce(CAST(getvariable('streamsql_now') AS TIMESTAMPTZ), now())",
+)
 
 
 def setup(con: Any, threads: int | None = None) -> None:

@@ -44,6 +44,7 @@ _BASE: tuple[tuple[str, SqlType], ...] = (
 _RESULTS: tuple[tuple[str, SqlType], ...] = (
     *_BASE,
     *((f"{name}_array", array_of(t)) for name, t in _BASE),
+    ("text_array_array", array_of(array_of(TEXT))),  # regexp_matches
 )
 _BY_DUCKDB = {t.duckdb: name for name, t in _RESULTS}
 

@@ -18,14 +18,7 @@ _LOCK = threading.Lock()
 _REFUSED_PREFIXES = ("read_", "write_", "parquet_", "pg_", "duckdb_", "pragma_", "sniff_", "has_",
                      "ssql_", "json_execute", "set_", "aes_", "create_")  # fmt: skip
 _REFUSED = frozenset(
-    "getenv getvariable current_setting current_database current_schema current_schemas "
-    "current_query query query_table nextval currval in_search_path txid_current version glob "
-    "checkpoint force_checkpoint error error_message current_connection_id current_query_id "
-    "current_transaction_id get_current_time now today current_date current_timestamp "
-    "get_current_timestamp transaction_timestamp format_pg_type json_serialize_sql "
-    "json_deserialize_sql json_serialize_plan enum_first enum_last enum_code enum_range "
-    "user current_user session_user current_role current_catalog alias stats sleep_ms which_secret "
-    "write_log parse_duckdb_log_message getfunction col_description obj_description".split()
+    ["getenv", "getvariable", "current_setting", "current_database", "current_schema", "current_schemas", "current_query", "query", "query_table", "nextval", "currval", "in_search_path", "txid_current", "version", "glob", "checkpoint", "force_checkpoint", "error", "error_message", "current_connection_id", "current_query_id", "current_transaction_id", "get_current_time", "now", "today", "current_date", "current_timestamp", "get_current_timestamp", "transaction_timestamp", "format_pg_type", "json_serialize_sql", "json_deserialize_sql", "json_serialize_plan", "enum_first", "enum_last", "enum_code", "enum_range", "user", "current_user", "session_user", "current_role", "current_catalog", "alias", "stats", "sleep_ms", "which_secret", "write_log", "parse_duckdb_log_message", "getfunction", "col_description", "obj_description"]
 )
 
 

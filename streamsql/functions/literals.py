@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from streamsql.core.errors import StreamSqlError
-from streamsql.core.types import BIGINT, INTEGER, Kind, SqlType, numeric
+from streamsql.core.types import BIGINT, DOUBLE, INTEGER, Kind, SqlType, numeric
 from streamsql.functions.expressions import Call, Expr, Literal, transform
 from streamsql.functions.textio.calendar import US_PER_DAY
 from streamsql.functions.textio.scalar_input import fit_decimal, numeric_overflow, parse_value
@@ -39,8 +39,17 @@ def number_literal(text: str, position: int | None = None) -> Literal:
         if value < 2**63:
             return Literal(value=value, type=BIGINT, position=position)
     number = Decimal(clean)
+    if "e" in clean.lower() and _digits_needed(number) > 38:
+        # 1e308: PostgreSQL's numeric could hold it, ours can not; a double can
+        return Literal(value=float(clean), type=DOUBLE, position=position)
     type_ = tight_numeric(number, position)
     return Literal(value=fit_decimal(number, type_), type=type_, position=position)
+
+
+def _digits_needed(value: Decimal) -> int:
+    _, digit_tuple, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digit_tuple) + exponent, 0) + max(-exponent, 0)
 
 
 def tight_numeric(value: Decimal, position: int | None = None) -> SqlType:
@@ -108,7 +117,7 @@ def _public(value: Any, t: SqlType) -> Any:
 
 def stored(value: Any, t: SqlType) -> Any:
     """A literal's value as Arrow stores it: days, µs, interval triple, lists."""
-    if value is None or isinstance(value, int) and t.kind is not Kind.NUMERIC:
+    if value is None or (isinstance(value, int) and t.kind is not Kind.NUMERIC):
         return value
     if t.kind is Kind.DATE:
         return (value - _EPOCH.date()).days
@@ -168,7 +177,6 @@ def to_arrow_scalar(literal: Literal) -> pa.Scalar:
 
 def from_arrow_scalar(scalar: pa.Scalar, t: SqlType) -> Literal:
     """The literal of a computed scalar (constant folding)."""
-    import pyarrow as pa
 
     def plain(s: pa.Scalar, t: SqlType) -> Any:
         if not s.is_valid:

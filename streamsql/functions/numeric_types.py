@@ -82,7 +82,7 @@ def common_numeric(types: Sequence[SqlType]) -> SqlType:
     """
     first = types[0]
     if all(t == first for t in types):
-        return first if all(t.constrained for t in types) else _loose(first)
+        return first if all(t.constrained for t in types) else loose(first)
     if any(is_bare(t) for t in types):
         return NUMERIC
     pairs = [digits(t) for t in types]
@@ -91,7 +91,8 @@ def common_numeric(types: Sequence[SqlType]) -> SqlType:
     return numeric(min(whole + scale, MAX_PRECISION), scale, constrained=False)
 
 
-def _loose(t: SqlType) -> SqlType:
+def loose(t: SqlType) -> SqlType:
+    """A NUMERIC's storage without its modifier: how PostgreSQL types results; others stay."""
     if t.precision is None:
         return t
     return numeric(t.precision, t.scale or 0, constrained=False)

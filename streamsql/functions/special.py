@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamsql.core.errors import UndefinedColumn, WrongObjectType
-from streamsql.core.types import BOOLEAN, TEXT, Kind, map_of, struct_of
+from streamsql.core.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Kind,
+    SqlType,
+    map_of,
+    struct_of,
+)  # fmt: skip
 from streamsql.functions.coerce import array_type, coerce, common_type
 from streamsql.functions.expressions import Call, Expr, Literal
 
@@ -105,7 +118,156 @@ def _between_symmetric(args: Sequence[Expr], position: int | None) -> Expr:
     return Call(function="or", args=either, type=BOOLEAN, position=position)
 
 
+def _concat_operator(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """||: of arrays, jsonb, bytea, or text with anything that is no array."""
+    if len(args) != 2:
+        return None
+    kinds = [a.type.kind for a in args]
+    if Kind.ARRAY in kinds:
+        return _array_concat(args, position)
+    for kind, name in ((Kind.JSONB, "jsonb_concat"), (Kind.BYTEA, "bytea_concat")):
+        if kind in kinds and all(k in (kind, Kind.UNKNOWN) for k in kinds):
+            return _call(name, *args, position=position)
+    texts = (Kind.TEXT, Kind.VARCHAR, Kind.UNKNOWN)
+    if any(k in texts for k in kinds):
+        shown = [coerce(a, TEXT, "explicit") for a in args]
+        return _call("concat_op", *shown, position=position)
+    return None
+
+
+def _array_concat(args: Sequence[Expr], position: int | None) -> Expr:
+    left, right = args
+    if left.type.kind is Kind.ARRAY and right.type.kind is Kind.ARRAY:
+        if left.type.element == right.type:  # an array of arrays takes an array as its element
+            return _call("array_append", left, right, position=position)
+        if right.type.element == left.type:
+            return _call("array_prepend", left, right, position=position)
+        return _call("array_cat", left, right, position=position)
+    if Kind.UNKNOWN in (left.type.kind, right.type.kind):  # '{1,2}' or NULL: read as an array
+        return _call("array_cat", left, right, position=position)
+    if left.type.kind is Kind.ARRAY:
+        return _call("array_append", left, right, position=position)
+    return _call("array_prepend", left, right, position=position)
+
+
+def _subscript(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """array[i], map[key], jsonb['key']."""
+    base, index = args
+    if base.type.kind is Kind.MAP:
+        assert base.type.key is not None
+        return _call("map_get", base, coerce(index, base.type.key), position=position)
+    if base.type.kind is Kind.JSONB:
+        return _call("->", base, index, position=position)
+    if base.type.kind is Kind.ARRAY and index.type.is_integer:
+        return _call("array_subscript", base, coerce(index, INTEGER, "assignment"),
+                     position=position)  # fmt: skip
+    return None
+
+
+def _string_to_array(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """A NULL separator splits into characters."""
+    if len(args) == 2 and isinstance(args[1], Literal) and args[1].value is None:
+        return _call("string_to_chars", args[0], position=position)
+    return None
+
+
+def _now() -> Expr:
+    return _call("now", position=None)
+
+
+def _clock(type_: SqlType) -> Special:
+    """current_date and kin: now() in the session's zone."""
+
+    def make(args: Sequence[Expr], position: int | None) -> Expr | None:
+        if args and not isinstance(args[0], Literal):
+            return None
+        made = _now() if type_.kind is Kind.TIMESTAMPTZ else coerce(_now(), type_, "explicit")
+        if args and isinstance(args[0].value, int) and type_.kind is not Kind.DATE:
+            return _rounded_clock(made, args[0].value)
+        return made
+
+    return make
+
+
+def _rounded_clock(made: Expr, places: int) -> Expr:
+    """current_timestamp(p): cut to p decimals of a second."""
+    unit = "second" if places == 0 else "milliseconds" if places <= 3 else "microseconds"
+    if made.type.kind is Kind.TIME:
+        return made
+    return _call("date_trunc", Literal(value=unit, type=TEXT), made, position=None)
+
+
+def _age(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """age(ts): from midnight of the current date."""
+    if len(args) != 1:
+        return None
+    base = TIMESTAMPTZ if args[0].type.kind is Kind.TIMESTAMPTZ else TIMESTAMP
+    today = coerce(coerce(_now(), DATE, "explicit"), base)
+    return _call("age", today, coerce(args[0], base), position=position)
+
+
+def _overlaps(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """(start, end) OVERLAPS (start, end), where an end may be a length."""
+    if len(args) != 4 or not any(a.type.kind is Kind.INTERVAL for a in args):
+        return None
+    ends = []
+    for start, end in (args[:2], args[2:]):
+        length = end.type.kind is Kind.INTERVAL
+        ends.append(_call("+", start, end, position=position) if length else end)
+    return _call("overlaps", args[0], ends[0], args[2], ends[1], position=position)
+
+
+def _typeof(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """pg_typeof(x): known when the statement is bound."""
+    if len(args) != 1:
+        return None
+    t = args[0].type
+    shown = f"{t.element}[]" if t.kind is Kind.ARRAY else t.kind.value
+    return Literal(value=shown, type=TEXT, position=position)
+
+
+def _unix_timestamp(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """UNIX_TIMESTAMP(): now."""
+    return None if args else _call("unix_timestamp", _now(), position=position)
+
+
+def _from_unixtime(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """FROM_UNIXTIME(seconds[, pattern])."""
+    pattern = args[1] if len(args) > 1 else Literal(value="yyyy-MM-dd HH:mm:ss", type=TEXT)
+    zero = Literal(value=0, type=INTEGER)
+    moment = _call("to_timestamp_ltz", args[0], zero, position=position)
+    return _call("date_format", moment, pattern, position=position)
+
+
+def _log10_integer(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """Flink's two-argument LOG(base, x) over floats is a quotient of logarithms."""
+    if (
+        len(args) == 2
+        and all(a.type.is_float or a.type.is_integer for a in args)
+        and any(a.type.is_float for a in args)
+    ):
+        base, x = (coerce(a, DOUBLE) for a in args)
+        return _call("/", _call("ln", x, position=position), _call("ln", base, position=position),
+                     position=position)  # fmt: skip
+    return None
+
+
 SPECIAL: dict[str, Special] = {
+    "||": _concat_operator,
+    "subscript": _subscript,
+    "string_to_array": _string_to_array,
+    "current_date": _clock(DATE),
+    "current_timestamp": _clock(TIMESTAMPTZ),
+    "localtimestamp": _clock(TIMESTAMP),
+    "current_time": _clock(TIME),
+    "localtime": _clock(TIME),
+    "current_row_timestamp": _clock(TIMESTAMPTZ),
+    "overlaps": _overlaps,
+    "age": _age,
+    "pg_typeof": _typeof,
+    "unix_timestamp": _unix_timestamp,
+    "from_unixtime": _from_unixtime,
+    "log": _log10_integer,
     "array": _array,
     "row": _row,
     "struct_pack": _struct,

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from streamsql.core.types import (
-    BIGINT, BOOLEAN, BYTEA, DATE, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, SMALLINT, TEXT, TIME,
-    TIMESTAMP, TIMESTAMPTZ, SqlType, numeric,
+    BIGINT,
+    BOOLEAN,
+    BYTEA,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    SqlType,
+    numeric,
 )  # fmt: skip
 from streamsql.functions.definitions import AggregateDef, Poly
 from streamsql.functions.numeric_types import MIN_DIVISION_SCALE, digits, is_bare

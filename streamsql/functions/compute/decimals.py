@@ -227,8 +227,6 @@ def from_floats(call: KernelCall, a: pa.Array) -> pa.Array:
     return result
 
 
-
-
 def negate(call: KernelCall, a: pa.Array) -> pa.Array:
     """-a."""
     words = decimal_words(a)

@@ -129,7 +129,9 @@ def float_result(call: KernelCall, data: Any, *args: Value, zero_ok: Any = True)
 
     zero_ok: rows (or all) on which a zero result is exact.
     """
-    data = np.broadcast_to(data, call.num_rows).astype(call.type.arrow.to_pandas_dtype(), copy=False)
+    data = np.broadcast_to(data, call.num_rows).astype(
+        call.type.arrow.to_pandas_dtype(), copy=False
+    )
     result = column(data, call.type.arrow, validity(*args))
     bad = None
     infinite = np.isinf(data)

@@ -47,5 +47,3 @@ def _as_int64(a: pa.Array) -> Any:
     words = decimals.decimal_words(a).view(np.int64)
     low = np.ascontiguousarray(words[:, 0])
     return low if np.array_equal(words[:, 1], low >> 63) else None
-
-

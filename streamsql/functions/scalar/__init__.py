@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from streamsql.functions.definitions import FunctionDef
-from streamsql.functions.scalar import arithmetic, comparison, logic, text
+from streamsql.functions.scalar import (
+    arithmetic,
+    array,
+    comparison,
+    conversion,
+    datetime,
+    flink,
+    json,
+    logic,
+    math,
+    patterns,
+    system,
+    text,
+)
 
 FUNCTIONS: tuple[FunctionDef, ...] = (
     *logic.FUNCTIONS,
     *comparison.FUNCTIONS,
     *arithmetic.FUNCTIONS,
+    *math.FUNCTIONS,
     *text.FUNCTIONS,
+    *patterns.FUNCTIONS,
+    *datetime.FUNCTIONS,
+    *conversion.FUNCTIONS,
+    *json.FUNCTIONS,
+    *array.FUNCTIONS,
+    *flink.FUNCTIONS,
+    *system.FUNCTIONS,
 )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from streamsql.core.errors import DivisionByZero, NumericValueOutOfRange
 from streamsql.core.types import BIGINT, DOUBLE, INTEGER, NUMERIC, REAL, SMALLINT, SqlType
-from streamsql.functions.definitions import FunctionDef, Kernel, ResultRule
+from streamsql.functions.definitions import FunctionDef, ResultRule
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.numeric_types import (
     common_numeric,
     digits,
+    loose,
     product_type,
     quotient_type,
     remainder_type,
     sum_type,
 )
+from streamsql.functions.scalar.lazy import lazy
 from streamsql.functions.sql_text import cast_sql, raise_sql
 
 INTEGERS = (INTEGER, BIGINT, SMALLINT)
@@ -26,22 +27,7 @@ _MAX_INLINE = 200  # longer float arguments are not written twice: nesting would
 Template = Callable[[Sequence[str], tuple[SqlType, ...], SqlType], str]
 
 
-def lazy(module: str, name: str) -> Kernel:
-    """A kernel that imports its module (numba, Arrow) at its first call, not when SQL is bound."""
-
-    def call(*args: Any) -> Any:
-        from importlib import import_module
-
-        return getattr(import_module(f"streamsql.functions.compute.{module}"), name)(*args)
-
-    call.__name__ = name
-    return call
-
-
-def _product_kernel(call: Any, a: Any, b: Any) -> Any:
-    from streamsql.functions.compute import products
-
-    return products.multiply(call, a, b)
+_product_kernel = lazy("products", "multiply")
 
 
 def _numeric_sum(symbol: str) -> Template:
@@ -120,8 +106,8 @@ def _operator(
 
 
 def same(types: tuple[SqlType, ...]) -> SqlType:
-    """The type of the first argument."""
-    return types[0]
+    """The type of the first argument, without the modifier a column declared."""
+    return loose(types[0])
 
 
 def _unary() -> list[FunctionDef]:

@@ -64,7 +64,7 @@ def _sql(name: str, symbol: str) -> Any:
             if any(_whole(t) > _whole(common) for t in types):  # would not fit: compare exactly
                 return kernel_sql(name, kernel, args, types, result)
             a, b = f"CAST({a} AS {common.duckdb})", f"CAST({b} AS {common.duckdb})"
-        if types[0].kind is Kind.JSONB and name not in ("eq", "ne"):
+        if types[0].kind is Kind.JSONB:  # 1 and 1.0 are equal, their texts are not
             return kernel_sql(name, kernel, args, types, result)
         return f"({a} {symbol} {b})"
 
@@ -108,9 +108,7 @@ def _same_kernel(call: Any, a: Any, b: Any) -> Any:
     return pc.invert(_distinct_kernel(call, a, b))
 
 
-def _distinct(
-    name: str, words: str, kernel: Kernel, aliases: tuple[str, ...] = ()
-) -> FunctionDef:
+def _distinct(name: str, words: str, kernel: Kernel, aliases: tuple[str, ...] = ()) -> FunctionDef:
     return FunctionDef(
         name=name, args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), result=BOOLEAN, strict=False,
         can_fail=False, exact=True, aliases=aliases, sql=f"({{0}} {words} {{1}})", kernel=kernel,

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from streamsql.core.types import BOOLEAN
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly
+from streamsql.functions.scalar.lazy import lazy
 
 
 def _lazy(name: str) -> Kernel:
-    def call(*args: Any) -> Any:
-        from streamsql.functions.compute import logic
-
-        return getattr(logic, name)(*args)
-
-    return call
+    return lazy("logic", name)
 
 
 def _test(name: str, sql: str, *, any_type: bool = False) -> FunctionDef:

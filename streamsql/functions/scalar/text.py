@@ -2,21 +2,89 @@
 
 from __future__ import annotations
 
-from streamsql.core.types import BOOLEAN, INTEGER, TEXT
-from streamsql.functions.definitions import FunctionDef, Poly
+from typing import Any
+
+from streamsql.core.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, SqlType, array_of
+from streamsql.functions.definitions import FunctionDef, Pattern, Poly
+from streamsql.functions.scalar.lazy import lazy
+
+TEXTS = array_of(TEXT)
+
+
+def text_function(
+    name: str,
+    args: tuple[Pattern, ...],
+    result: SqlType = TEXT,
+    *,
+    kernel: str = "",
+    module: str = "texts",
+    fails: bool = False,
+    **more: Any,
+) -> FunctionDef:
+    """A function over an Arrow kernel; DuckDB calls it as a UDF unless `sql` is given."""
+    return FunctionDef(
+        name=name, args=args, result=result, kernel=lazy(module, kernel or name), can_fail=fails,
+        **more,
+    )  # fmt: skip
+
 
 FUNCTIONS: tuple[FunctionDef, ...] = (
-    FunctionDef(name="concat_op", aliases=("||",), args=(TEXT, TEXT), result=TEXT, sql="({0} || {1})",
-                can_fail=False, exact=True),
-    FunctionDef(name="lower", aliases=("lcase",), args=(TEXT,), result=TEXT, sql="lower({0})",
-                can_fail=False, exact=True),
-    FunctionDef(name="upper", aliases=("ucase",), args=(TEXT,), result=TEXT, sql="upper({0})",
-                can_fail=False, exact=True),
-    FunctionDef(name="length", aliases=("char_length", "character_length", "len"), args=(TEXT,),
-                result=INTEGER, sql="length({0})", can_fail=False),
-    FunctionDef(name="like", aliases=("~~",), args=(TEXT, TEXT), result=BOOLEAN, exact=True,
-                sql="({0} LIKE {1} ESCAPE '\\')"),
-    FunctionDef(name="replace", args=(TEXT, TEXT, TEXT), result=TEXT,
-                sql="replace({0}, {1}, {2})", can_fail=False, exact=True),
+    text_function("concat_op", (TEXT, TEXT), sql="({0} || {1})", exact=True),
+    text_function("bytea_concat", (BYTEA, BYTEA), BYTEA, sql="({0} || {1})", exact=True),
+    text_function("concat", (Poly.ANY,), variadic=True, strict=False),
+    text_function("concat_ws", (TEXT, Poly.ANY), variadic=True, strict=False),
+    text_function("lower", (TEXT,), aliases=("lcase",), sql="lower({0})", exact=True),
+    text_function("upper", (TEXT,), aliases=("ucase",), sql="upper({0})", exact=True),
+    text_function("initcap", (TEXT,)),
+    text_function("length", (TEXT,), INTEGER, sql="length({0})",
+                  aliases=("char_length", "character_length")),
+    text_function("octet_length", (TEXT,), INTEGER, sql="strlen({0})"),
+    text_function("octet_length", (BYTEA,), INTEGER, sql="octet_length({0})", aliases=("length",)),
+    text_function("bit_length", (TEXT,), INTEGER, sql="strlen({0}) * 8"),
+    text_function("bit_length", (BYTEA,), INTEGER, sql="octet_length({0}) * 8"),
+    text_function("substring", (TEXT, INTEGER), aliases=("substr",)),
+    text_function("substring", (TEXT, INTEGER, INTEGER), aliases=("substr",), fails=True),
+    text_function("left", (TEXT, INTEGER)),
+    text_function("right", (TEXT, INTEGER)),
+    text_function("position", (TEXT, TEXT), INTEGER, aliases=("strpos", "instr"),
+                  sql="instr({0}, {1})"),
+    text_function("locate", (TEXT, TEXT), INTEGER, sql="instr({1}, {0})",
+                  module="flink", kernel="locate"),
+    text_function("replace", (TEXT, TEXT, TEXT), sql="replace({0}, {1}, {2})", exact=True),
+    text_function("btrim", (TEXT, TEXT), optional=1, aliases=("trim",)),
+    text_function("ltrim", (TEXT, TEXT), optional=1),
+    text_function("rtrim", (TEXT, TEXT), optional=1),
+    text_function("lpad", (TEXT, INTEGER, TEXT), optional=1),
+    text_function("rpad", (TEXT, INTEGER, TEXT), optional=1),
+    text_function("repeat", (TEXT, INTEGER)),
+    text_function("reverse", (TEXT,), sql="reverse({0})", exact=True),
+    text_function("split_part", (TEXT, TEXT, INTEGER), fails=True),
+    text_function("split_index", (TEXT, TEXT, INTEGER)),
+    text_function("translate", (TEXT, TEXT, TEXT)),
+    text_function("ascii", (TEXT,), INTEGER, kernel="ascii_code"),
+    text_function("chr", (INTEGER,), kernel="chr_", fails=True),
+    text_function("starts_with", (TEXT, TEXT), BOOLEAN, aliases=("^@", "startswith"),
+                  sql="starts_with({0}, {1})", exact=True),
+    text_function("ends_with", (TEXT, TEXT), BOOLEAN, aliases=("endswith",),
+                  sql="ends_with({0}, {1})", exact=True),
+    text_function("overlay", (TEXT, TEXT, INTEGER, INTEGER), optional=1, fails=True),
+    text_function("to_hex", (INTEGER,)),
+    text_function("to_hex", (BIGINT,)),
+    text_function("quote_ident", (TEXT,)),
+    text_function("quote_literal", (TEXT,)),
+    text_function("quote_literal", (Poly.ANYELEMENT,)),
+    text_function("quote_nullable", (TEXT,), strict=False),
+    text_function("quote_nullable", (Poly.ANYELEMENT,), strict=False),
+    text_function("format", (TEXT, Poly.ANY), variadic=True, variadic_empty=True, strict=False,
+                  kernel="format_", fails=True),
+    text_function("encode", (BYTEA, TEXT), fails=True),
+    text_function("decode", (TEXT, TEXT), BYTEA, fails=True),
+    FunctionDef(name="md5", args=(TEXT,), result=TEXT, sql="md5({0})", can_fail=False),
+    FunctionDef(name="md5", args=(BYTEA,), result=TEXT, sql="md5({0})", can_fail=False),
+    FunctionDef(name="sha256", args=(BYTEA,), result=BYTEA, sql="unhex(sha256({0}))",
+                can_fail=False),
+    text_function("string_to_array", (TEXT, TEXT, TEXT), TEXTS, optional=1),
+    text_function("string_to_chars", (TEXT,), TEXTS),
+    text_function("array_to_string", (Poly.ANYARRAY, TEXT, TEXT), optional=1, strict=False,
+                  aliases=("array_join",)),
 )  # fmt: skip
-_ = Poly

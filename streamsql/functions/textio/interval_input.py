@@ -11,23 +11,23 @@ Interval = tuple[int, int, int]
 """(months, days, µs)"""
 
 _US: dict[str, int] = {
-    **dict.fromkeys("us usec usecs usecond useconds microsecond microseconds microsecon".split(), 1),
-    **dict.fromkeys("ms msec msecs msecond mseconds millisecond milliseconds millisecon".split(), 1000),
-    **dict.fromkeys("s sec secs second seconds".split(), 1_000_000),
-    **dict.fromkeys("m min mins minute minutes".split(), 60_000_000),
-    **dict.fromkeys("h hr hrs hour hours".split(), 3_600_000_000),
+    **dict.fromkeys(["us", "usec", "usecs", "usecond", "useconds", "microsecond", "microseconds", "microsecon"], 1),
+    **dict.fromkeys(["ms", "msec", "msecs", "msecond", "mseconds", "millisecond", "milliseconds", "millisecon"], 1000),
+    **dict.fromkeys(["s", "sec", "secs", "second", "seconds"], 1_000_000),
+    **dict.fromkeys(["m", "min", "mins", "minute", "minutes"], 60_000_000),
+    **dict.fromkeys(["h", "hr", "hrs", "hour", "hours"], 3_600_000_000),
 }  # fmt: skip
 _DAYS: dict[str, int] = {
-    **dict.fromkeys("d day days".split(), 1),
-    **dict.fromkeys("w week weeks".split(), 7),
+    **dict.fromkeys(["d", "day", "days"], 1),
+    **dict.fromkeys(["w", "week", "weeks"], 7),
 }
 _MONTHS: dict[str, int] = {
-    **dict.fromkeys("mon mons month months".split(), 1),
-    **dict.fromkeys("qtr quarter quarters".split(), 3),
-    **dict.fromkeys("y yr yrs year years".split(), 12),
-    **dict.fromkeys("dec decade decades decs".split(), 120),
-    **dict.fromkeys("c cent century centuries".split(), 1200),
-    **dict.fromkeys("mil mils millennium millennia".split(), 12000),
+    **dict.fromkeys(["mon", "mons", "month", "months"], 1),
+    **dict.fromkeys(["qtr", "quarter", "quarters"], 3),
+    **dict.fromkeys(["y", "yr", "yrs", "year", "years"], 12),
+    **dict.fromkeys(["dec", "decade", "decades", "decs"], 120),
+    **dict.fromkeys(["c", "cent", "century", "centuries"], 1200),
+    **dict.fromkeys(["mil", "mils", "millennium", "millennia"], 12000),
 }
 _US_PER_DAY = 86_400_000_000
 _TOKEN = re.compile(

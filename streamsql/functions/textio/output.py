@@ -267,7 +267,9 @@ def interval_text(months: int, days: int, us: int) -> str:
 def _interval(array: pa.Array, _t: SqlType, _z: str) -> pa.Array:
     raw = interval_parts(array)
     distinct, index = np.unique(raw, return_inverse=True)
-    texts = [interval_text(int(v["months"]), int(v["days"]), int(v["ns"]) // 1000) for v in distinct]
+    texts = [
+        interval_text(int(v["months"]), int(v["days"]), int(v["ns"]) // 1000) for v in distinct
+    ]
     found = pa.array(texts, pa.string()).take(column(index.astype(np.int64), pa.int64()))
     return _null_as(found, array)
 

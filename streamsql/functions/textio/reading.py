@@ -135,8 +135,10 @@ def _numeric(text: pa.Array, t: SqlType) -> pa.Array | None:
     whole = precision - scale
     if whole < 1:
         return None
-    pattern = f"^-?[0-9]{{1,{whole}}}(?:\\.[0-9]{{1,{scale}}})?$" if scale else (
-        f"^-?[0-9]{{1,{whole}}}$"
+    pattern = (
+        f"^-?[0-9]{{1,{whole}}}(?:\\.[0-9]{{1,{scale}}})?$"
+        if scale
+        else (f"^-?[0-9]{{1,{whole}}}$")
     )
     if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
         return None

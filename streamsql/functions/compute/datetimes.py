@@ -1,0 +1,592 @@
+"""Kernels of dates, times and intervals: arithmetic, truncation, age, construction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.errors import (
+    DatetimeFieldOverflow,
+    FeatureNotSupported,
+    InvalidParameterValue,
+    NumericValueOutOfRange,
+)
+from streamsql.core.types import Kind
+from streamsql.functions.compute.columns import Value, broadcast, column, validity, values
+from streamsql.functions.compute.grouped import constants
+from streamsql.functions.compute.intervals import from_parts, parts_of
+from streamsql.functions.compute.zones import local_from_utc, utc_from_local
+from streamsql.functions.definitions import KernelCall
+from streamsql.functions.textio.calendar import DATE_INFINITY, TIMESTAMP_INFINITY, US_PER_DAY
+from streamsql.functions.units import unit_of
+
+US_PER_HOUR = 3_600_000_000
+_LOW, _HIGH = -210_866_803_200_000_000, 9_223_371_331_200_000_000 - 946_684_800_000_000
+
+
+def _us(value: Value, n: int) -> Any:
+    return values(broadcast(value, n)).astype(np.int64)
+
+
+def civil(days: Any) -> tuple[Any, Any, Any]:
+    """(year, month, day) of day numbers, int64 [n]; proleptic Gregorian, year 0 = 1 BC."""
+    z = days + 719468
+    era = z // 146097
+    doe = z - era * 146097
+    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    day = doy - (153 * mp + 2) // 5 + 1
+    month = np.where(mp < 10, mp + 3, mp - 9)
+    return yoe + era * 400 + (month <= 2), month, day
+
+
+def days_of(year: Any, month: Any, day: Any) -> Any:
+    """Day numbers of dates; inverse of `civil`."""
+    y = year - (month <= 2)
+    era = y // 400
+    yoe = y - era * 400
+    doy = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    doe = yoe * 365 + yoe // 4 - yoe // 100 + doy
+    return era * 146097 + doe - 719468
+
+
+def month_length(year: Any, month: Any) -> Any:
+    """Days in the month."""
+    lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    return lengths + (leap & (month == 2))
+
+
+def add_months(us: Any, months: Any) -> Any:
+    """Local µs with months added; the day is cut to the month's length."""
+    days = us // US_PER_DAY
+    year, month, day = civil(days)
+    total = year * 12 + month - 1 + months
+    year, month = total // 12, total % 12 + 1
+    day = np.minimum(day, month_length(year, month))
+    return days_of(year, month, day) * US_PER_DAY + us - days * US_PER_DAY
+
+
+def _checked(call: KernelCall, us: Any, *args: Value) -> pa.Array:
+    """A timestamp column; what PostgreSQL could not hold fails."""
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    result = column(us, call.type.arrow, validity(*args))
+    bad = ((us < _LOW) | (us >= _HIGH)) & (np.abs(us) != TIMESTAMP_INFINITY)
+    if bad.any():
+        call.fail(bad, DatetimeFieldOverflow, "timestamp out of range")
+        return with_nulls_at(result, bad)
+    return result
+
+
+def _shift(us: Any, interval: Any, sign: int) -> Any:
+    months, days, rest = parts_of(interval)
+    moved = us
+    if months.any():
+        moved = add_months(moved, sign * months)
+    return moved + sign * (days * US_PER_DAY + rest)
+
+
+def _plus_interval(sign: int) -> Any:
+    def kernel(call: KernelCall, a: Value, b: Value) -> pa.Array:
+        if call.arg_types[0].kind is Kind.INTERVAL:
+            a, b = b, a
+        n = call.num_rows
+        stamps = broadcast(a, n)
+        us = values(stamps).astype(np.int64)
+        infinite = np.abs(us) == TIMESTAMP_INFINITY
+        if stamps.type == pa.date32():
+            infinite = np.abs(us) == DATE_INFINITY
+            us = np.where(infinite, np.sign(us) * TIMESTAMP_INFINITY, us * US_PER_DAY)
+        interval = b if isinstance(b, pa.Array) else pa.repeat(b, 1)
+        safe = np.where(infinite, 0, us) if infinite.any() else us
+        if call.type.kind is Kind.TIMESTAMPTZ and call.timezone != "UTC":
+            moved = _shift_in_zone(safe, interval, sign, call.timezone)
+        else:
+            moved = _shift(safe, interval, sign)
+        if infinite.any():
+            moved = np.where(infinite, us, moved)
+        return _checked(call, moved, a, b)
+
+    return kernel
+
+
+def _shift_in_zone(us: Any, interval: Any, sign: int, timezone: str) -> Any:
+    """Months and days by the local calendar, the rest as exact time."""
+    months, days, rest = parts_of(interval)
+    if months.any() or days.any():
+        local = local_from_utc(us, timezone)
+        if months.any():
+            local = add_months(local, sign * months)
+        us = utc_from_local(local + sign * days * US_PER_DAY, timezone)
+    return us + sign * rest
+
+
+add_interval = _plus_interval(1)
+subtract_interval = _plus_interval(-1)
+
+
+def date_plus_days(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """date + integer, integer + date."""
+    return _move_date(call, a, b, 1)
+
+
+def date_minus_days(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """date - integer."""
+    return _move_date(call, a, b, -1)
+
+
+def _move_date(call: KernelCall, a: Value, b: Value, sign: int) -> pa.Array:
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    if call.arg_types[0].kind is not Kind.DATE:
+        a, b = b, a
+    days = _us(a, call.num_rows)
+    moved = days + sign * _us(b, call.num_rows)
+    moved = np.where(np.abs(days) == DATE_INFINITY, days, moved)
+    bad = ((moved < -2440588) | (moved >= 2145031949)) & (np.abs(moved) != DATE_INFINITY)
+    result = column(np.where(bad, 0, moved).astype(np.int32), pa.date32(), validity(a, b))
+    if bad.any():
+        call.fail(bad, DatetimeFieldOverflow, "date out of range")
+        return with_nulls_at(result, bad)
+    return result
+
+
+def date_minus_date(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """Days between."""
+    difference = _us(a, call.num_rows) - _us(b, call.num_rows)
+    return column(difference.astype(np.int32), pa.int32(), validity(a, b))
+
+
+def date_plus_time(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """date + time of day."""
+    if call.arg_types[0].kind is not Kind.DATE:
+        a, b = b, a
+    us = _us(a, call.num_rows) * US_PER_DAY + _us(b, call.num_rows)
+    return column(us, call.type.arrow, validity(a, b))
+
+
+def timestamp_difference(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """timestamp - timestamp: days and time, no months."""
+    us = _us(a, call.num_rows) - _us(b, call.num_rows)
+    days = np.fix(us / US_PER_DAY).astype(np.int64)
+    days = np.where(us < 0, -((-us) // US_PER_DAY), us // US_PER_DAY)
+    return from_parts(0, days, us - days * US_PER_DAY, validity(a, b))
+
+
+def time_difference(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """time - time."""
+    us = _us(a, call.num_rows) - _us(b, call.num_rows)
+    return from_parts(0, 0, us, validity(a, b))
+
+
+def _move_time(sign: int) -> Any:
+    def kernel(call: KernelCall, a: Value, b: Value) -> pa.Array:
+        if call.arg_types[0].kind is Kind.INTERVAL:
+            a, b = b, a
+        rest = parts_of(b if isinstance(b, pa.Array) else pa.repeat(b, 1))[2]
+        us = (_us(a, call.num_rows) + sign * rest) % US_PER_DAY
+        return column(us, call.type.arrow, validity(a, b))
+
+    return kernel
+
+
+time_plus_interval = _move_time(1)
+time_minus_interval = _move_time(-1)
+
+
+# --- intervals -------------------------------------------------------------------------------------
+def _interval(value: Value) -> Any:
+    return parts_of(value if isinstance(value, pa.Array) else pa.repeat(value, 1))
+
+
+def _made(call: KernelCall, months: Any, days: Any, us: Any, *args: Value) -> pa.Array:
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    n = call.num_rows
+    months, days, us = (np.broadcast_to(np.asarray(x), n) for x in (months, days, us))
+    bad = (np.abs(months) > 2**31 - 1) | (np.abs(days) > 2**31 - 1)
+    if bad.any():
+        call.fail(bad, DatetimeFieldOverflow, "interval out of range")
+        months, days = np.where(bad, 0, months), np.where(bad, 0, days)
+        result = from_parts(months, days, us, validity(*args))
+        return with_nulls_at(result, bad)
+    return from_parts(months, days, us, validity(*args))
+
+
+def interval_add(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """Part by part."""
+    (m1, d1, u1), (m2, d2, u2) = _interval(a), _interval(b)
+    return _made(call, m1 + m2, d1 + d2, u1 + u2, a, b)
+
+
+def interval_subtract(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """Part by part."""
+    (m1, d1, u1), (m2, d2, u2) = _interval(a), _interval(b)
+    return _made(call, m1 - m2, d1 - d2, u1 - u2, a, b)
+
+
+def interval_negate(call: KernelCall, a: pa.Array) -> pa.Array:
+    """Every part with its sign turned."""
+    months, days, us = _interval(a)
+    return _made(call, -months, -days, -us, a)
+
+
+def interval_multiply(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """interval * number: fractions of months go to days, of days to time."""
+    if call.arg_types[0].kind is not Kind.INTERVAL:
+        a, b = b, a
+    factor = values(broadcast(b, call.num_rows))
+    return _scaled(call, a, factor, a, b)
+
+
+def interval_divide(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """interval / number."""
+    from streamsql.core.errors import DivisionByZero
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    divisor = values(broadcast(b, call.num_rows))
+    zero = divisor == 0
+    if zero.any():
+        call.fail(zero, DivisionByZero, "division by zero")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = _scaled(call, a, 1.0 / np.where(zero, 1.0, divisor), a, b, divisor=divisor)
+    return with_nulls_at(result, zero) if zero.any() else result
+
+
+def _scaled(
+    call: KernelCall, interval: Value, factor: Any, *args: Value, divisor: Any = None
+) -> pa.Array:
+    months, days, us = (np.broadcast_to(x, call.num_rows) for x in _interval(interval))
+
+    def times(x: Any) -> Any:
+        if divisor is None:
+            return x * factor
+        return x / np.where(divisor == 0, 1.0, divisor)
+
+    exact_months = times(months)
+    whole_months = np.trunc(exact_months)
+    month_days = np.round((exact_months - whole_months) * 30, 6)
+    exact_days = times(days)
+    whole_days = np.trunc(exact_days)
+    sec = np.round((exact_days - whole_days + month_days - np.trunc(month_days)) * 86400, 6)
+    carry = np.where(np.abs(sec) >= 86400, np.trunc(sec / 86400), 0)
+    sec = sec - carry * 86400
+    total_days = whole_days + np.trunc(month_days) + carry
+    total_us = np.rint(times(us) + sec * 1e6)
+    return _made(
+        call, whole_months.astype(np.int64), total_days.astype(np.int64),
+        total_us.astype(np.int64), *args,
+    )  # fmt: skip
+
+
+def justify_hours(call: KernelCall, a: pa.Array) -> pa.Array:
+    """24 hours become a day."""
+    months, days, us = _interval(a)
+    extra = np.where(us < 0, -((-us) // US_PER_DAY), us // US_PER_DAY)
+    days, us = days + extra, us - extra * US_PER_DAY
+    low, high = (days > 0) & (us < 0), (days < 0) & (us > 0)
+    us = us + np.where(low, US_PER_DAY, 0) - np.where(high, US_PER_DAY, 0)
+    days = days - low + high
+    return _made(call, months, days, us, a)
+
+
+def justify_days(call: KernelCall, a: pa.Array) -> pa.Array:
+    """30 days become a month."""
+    months, days, us = _interval(a)
+    extra = np.where(days < 0, -((-days) // 30), days // 30)
+    months, days = months + extra, days - extra * 30
+    low, high = (months > 0) & (days < 0), (months < 0) & (days > 0)
+    days = days + np.where(low, 30, 0) - np.where(high, 30, 0)
+    return _made(call, months - low + high, days, us, a)
+
+
+def justify_interval(call: KernelCall, a: pa.Array) -> pa.Array:
+    """Both, and all parts of one sign."""
+    months, days, us = _interval(a)
+    extra = np.where(us < 0, -((-us) // US_PER_DAY), us // US_PER_DAY)
+    days, us = days + extra, us - extra * US_PER_DAY
+    extra = np.where(days < 0, -((-days) // 30), days // 30)
+    months, days = months + extra, days - extra * 30
+    low = (months > 0) & ((days < 0) | ((days == 0) & (us < 0)))
+    high = (months < 0) & ((days > 0) | ((days == 0) & (us > 0)))
+    days = days + np.where(low, 30, 0) - np.where(high, 30, 0)
+    months = months - low + high
+    low, high = (days > 0) & (us < 0), (days < 0) & (us > 0)
+    us = us + np.where(low, US_PER_DAY, 0) - np.where(high, US_PER_DAY, 0)
+    return _made(call, months, days - low + high, us, a)
+
+
+def age(call: KernelCall, a: Value, b: Value) -> pa.Array:
+    """Years, months, days and time between two timestamps, by the calendar."""
+    n = call.num_rows
+    x, y = _us(a, n), _us(b, n)
+    if call.arg_types[0].kind is Kind.TIMESTAMPTZ:
+        x, y = local_from_utc(x, call.timezone), local_from_utc(y, call.timezone)
+    negative = x < y
+    later, earlier = np.maximum(x, y), np.minimum(x, y)
+    y1, m1, d1 = civil(later // US_PER_DAY)
+    y2, m2, d2 = civil(earlier // US_PER_DAY)
+    us = later % US_PER_DAY - earlier % US_PER_DAY
+    days = d1 - d2 - (us < 0)
+    us = us + np.where(us < 0, US_PER_DAY, 0)
+    months = (y1 - y2) * 12 + m1 - m2
+    short = days < 0
+    # a borrowed month has the length of the earlier date's month; of the month before the later one,
+    # when the sign is turned
+    y3, m3 = np.where(m1 == 1, y1 - 1, y1), np.where(m1 == 1, 12, m1 - 1)
+    borrowed = np.where(negative, month_length(y3, m3), month_length(y2, m2))
+    days = days + np.where(short, borrowed, 0)
+    months = months - short
+    sign = np.where(negative, -1, 1)
+    return from_parts(sign * months, sign * days, sign * us, validity(a, b))
+
+
+# --- truncation ------------------------------------------------------------------------------------
+_FIXED = {
+    "microseconds": 1, "milliseconds": 1000, "second": 1_000_000, "minute": 60_000_000,
+    "hour": US_PER_HOUR, "day": US_PER_DAY,
+}  # fmt: skip
+
+
+def truncated(us: Any, unit: str) -> Any | None:
+    """Local µs cut to the unit; None for an unknown unit."""
+    size = _FIXED.get(unit)
+    if size is not None:
+        return us if size == 1 else us // size * size
+    days = us // US_PER_DAY
+    if unit == "week":
+        return (days - (days + 3) % 7) * US_PER_DAY
+    year, month, _ = civil(days)
+    one = np.ones_like(year)
+    if unit == "month":
+        return days_of(year, month, one) * US_PER_DAY
+    if unit == "quarter":
+        return days_of(year, (month - 1) // 3 * 3 + 1, one) * US_PER_DAY
+    if unit == "year":
+        return days_of(year, one, one) * US_PER_DAY
+    if unit == "decade":
+        return days_of(year // 10 * 10, one, one) * US_PER_DAY
+    if unit == "century":
+        return days_of((year - 1) // 100 * 100 + 1, one, one) * US_PER_DAY
+    if unit == "millennium":
+        return days_of((year - 1) // 1000 * 1000 + 1, one, one) * US_PER_DAY
+    return None
+
+
+@constants(0, 2)
+def date_trunc(call: KernelCall, field: pa.Scalar, a: Any, zone: Any = None) -> Any:
+    """date_trunc of a timestamp (with a zone: by its wall clock)."""
+    unit = unit_of(field.as_py())
+    us = values(broadcast(a, call.num_rows))
+    timezone = None
+    if call.type.kind is Kind.TIMESTAMPTZ:
+        timezone = call.timezone if zone is None else zone.as_py()
+        us = local_from_utc(us, timezone)
+    infinite = np.abs(us) == TIMESTAMP_INFINITY
+    cut = truncated(np.where(infinite, 0, us) if infinite.any() else us, unit)
+    if cut is None:
+        shown = call.arg_types[1].kind.value
+        message = f'unit "{field.as_py()}" not recognized for type {shown}'
+        call.fail(True, InvalidParameterValue, message)
+        return pa.scalar(None, call.type.arrow)
+    if infinite.any():
+        cut = np.where(infinite, us, cut)
+    if timezone is not None:
+        cut = utc_from_local(cut, timezone)
+    return column(cut, call.type.arrow, validity(a))
+
+
+@constants(0)
+def interval_trunc(call: KernelCall, field: pa.Scalar, a: pa.Array) -> Any:
+    """date_trunc of an interval."""
+    unit = unit_of(field.as_py())
+    months, days, us = parts_of(a)
+    zero = np.zeros_like(us)
+    if unit in _FIXED and unit != "day":
+        size = _FIXED[unit]
+        cut = np.where(us < 0, -((-us) // size * size), us // size * size)
+        return from_parts(months, days, cut, validity(a))
+    if unit == "day":
+        return from_parts(months, days, zero, validity(a))
+    sizes = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200,
+             "millennium": 12000}  # fmt: skip
+    step = sizes.get(unit)
+    if step is None:
+        message = f'unit "{field.as_py()}" not supported for type interval'
+        call.fail(True, FeatureNotSupported, message)
+        return pa.scalar(None, call.type.arrow)
+    cut = np.where(months < 0, -((-months) // step * step), months // step * step)
+    return from_parts(cut, zero, zero, validity(a))
+
+
+def date_bin(call: KernelCall, stride: Value, a: Value, origin: Value) -> Any:
+    """The start of the stride-long bin, counted from `origin`, that holds the timestamp."""
+    n = call.num_rows
+    months, days, us = (np.broadcast_to(x, n) for x in _interval(stride))
+    size = days * US_PER_DAY + us
+    if (months != 0).any():
+        message = "timestamps cannot be binned into intervals containing months or years"
+        call.fail(months != 0, FeatureNotSupported, message)
+    if (size <= 0).any():
+        call.fail((size <= 0) & (months == 0), DatetimeFieldOverflow,
+                  "stride must be greater than zero")  # fmt: skip
+    safe = np.where((size <= 0) | (months != 0), 1, size)
+    x, o = _us(a, n), _us(origin, n)
+    binned = o + (x - o) // safe * safe
+    infinite = np.abs(x) == TIMESTAMP_INFINITY
+    return column(np.where(infinite, x, binned), call.type.arrow, validity(stride, a, origin))
+
+
+# --- zones -----------------------------------------------------------------------------------------
+@constants(0)
+def at_time_zone(call: KernelCall, zone: pa.Scalar, a: Any) -> Any:
+    """AT TIME ZONE: timestamptz to the zone's wall clock, or that wall clock to timestamptz."""
+    us = values(broadcast(a, call.num_rows))
+    try:
+        if call.arg_types[1].kind is Kind.TIMESTAMPTZ:
+            moved = local_from_utc(us, zone.as_py())
+        else:
+            moved = utc_from_local(us, zone.as_py())
+    except InvalidParameterValue as e:
+        call.fail(True, InvalidParameterValue, e.message)
+        return pa.scalar(None, call.type.arrow)
+    return column(moved, call.type.arrow, validity(a))
+
+
+def at_interval_zone(call: KernelCall, zone: Value, a: Value) -> Any:
+    """AT TIME ZONE with an offset given as an interval."""
+    offset = _interval(zone)[2]
+    sign = 1 if call.arg_types[1].kind is Kind.TIMESTAMPTZ else -1
+    us = _us(a, call.num_rows) + sign * offset
+    return column(us, call.type.arrow, validity(zone, a))
+
+
+# --- construction ----------------------------------------------------------------------------------
+def _ints(call: KernelCall, args: tuple[Value, ...]) -> list[Any]:
+    return [values(broadcast(a, call.num_rows)).astype(np.int64) for a in args]
+
+
+def _days(call: KernelCall, year: Any, month: Any, day: Any) -> tuple[Any, Any]:
+    """(day numbers, bad rows) of year (BC negative, no 0), month, day."""
+    bad = (year == 0) | (month < 1) | (month > 12) | (day < 1) | (np.abs(year) > 5874897)
+    y = np.where(bad, 2000, np.where(year < 0, year + 1, year))
+    m = np.where(bad, 1, month)
+    bad |= day > month_length(y, m)
+    return days_of(y, m, np.where(bad, 1, day)), bad
+
+
+def make_date(call: KernelCall, *args: Value) -> pa.Array:
+    """make_date(year, month, day)."""
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    year, month, day = _ints(call, args)
+    days, bad = _days(call, year, month, day)
+    result = column(days.astype(np.int32), pa.date32(), validity(*args))
+    if not bad.any():
+        return result
+
+    def message(row: int) -> str:
+        return f"date field value out of range: {year[row]}-{month[row]:02d}-{day[row]:02d}"
+
+    call.fail(bad, DatetimeFieldOverflow, message)
+    return with_nulls_at(result, bad)
+
+
+def _clock(call: KernelCall, hour: Any, minute: Any, second: Value) -> tuple[Any, Any]:
+    """(µs of the day, bad rows)."""
+    s = values(broadcast(second, call.num_rows))
+    with np.errstate(invalid="ignore"):
+        bad = (hour < 0) | (hour > 24) | (minute < 0) | (minute > 59) | ~((s >= 0) & (s <= 60))
+    us = (hour * 60 + minute) * 60_000_000 + np.rint(np.where(bad, 0, s) * 1e6).astype(np.int64)
+    return us, bad | (us > US_PER_DAY)
+
+
+def make_time(call: KernelCall, *args: Value) -> pa.Array:
+    """make_time(hour, minute, second)."""
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    hour, minute = _ints(call, args[:2])
+    us, bad = _clock(call, hour, minute, args[2])
+    result = column(us, call.type.arrow, validity(*args))
+    if bad.any():
+        call.fail(bad, DatetimeFieldOverflow, "time field value out of range")
+        return with_nulls_at(result, bad)
+    return result
+
+
+@constants(6)
+def make_timestamp(call: KernelCall, *args: Value) -> pa.Array:
+    """make_timestamp[tz](year, month, day, hour, minute, second[, zone])."""
+    from streamsql.functions.compute.columns import with_nulls_at
+
+    year, month, day, hour, minute = _ints(call, args[:5])
+    days, bad = _days(call, year, month, day)
+    clock, bad_clock = _clock(call, hour, minute, args[5])
+    us = days * US_PER_DAY + clock
+    if call.type.kind is Kind.TIMESTAMPTZ:
+        zone = args[6].as_py() if len(args) > 6 else call.timezone
+        us = utc_from_local(us, zone)
+    result = column(us, call.type.arrow, validity(*args[:6]))
+    if bad.any():
+        call.fail(bad, DatetimeFieldOverflow,
+                  lambda r: "date field value out of range: "
+                  f"{year[r]}-{month[r]:02d}-{day[r]:02d}")  # fmt: skip
+    if bad_clock.any():
+        call.fail(bad_clock & ~bad, DatetimeFieldOverflow, "time field value out of range")
+    bad = bad | bad_clock
+    return with_nulls_at(result, bad) if bad.any() else result
+
+
+def make_interval(call: KernelCall, *args: Value) -> pa.Array:
+    """make_interval(years, months, weeks, days, hours, mins, secs)."""
+    parts = _ints(call, args[:6]) + [0] * (6 - min(len(args), 6))
+    years, months, weeks, days, hours, mins = parts
+    secs = values(broadcast(args[6], call.num_rows)) if len(args) > 6 else np.zeros(call.num_rows)
+    us = (hours * 60 + mins) * 60_000_000 + np.rint(secs * 1e6).astype(np.int64)
+    return _made(call, years * 12 + months, weeks * 7 + days, us, *args)
+
+
+def from_epoch(call: KernelCall, a: pa.Array) -> pa.Array:
+    """to_timestamp(seconds since 1970)."""
+    seconds = values(a)
+    nan = np.isnan(seconds)
+    if nan.any():
+        call.fail(nan, NumericValueOutOfRange, "timestamp cannot be NaN")
+    infinite = np.isinf(seconds)
+    us = np.rint(np.where(nan | infinite, 0, seconds) * 1e6)
+    us = np.clip(us, -(2.0**62), 2.0**62).astype(np.int64)
+    if infinite.any():
+        us = np.where(infinite, np.where(seconds > 0, 1, -1) * TIMESTAMP_INFINITY, us)
+    return _checked(call, us, a)
+
+
+def is_finite(call: KernelCall, a: pa.Array) -> Any:
+    """isfinite."""
+    from streamsql.functions.compute.columns import from_bools
+
+    if call.arg_types[0].kind is Kind.INTERVAL:
+        return pc.if_else(a.is_valid(), True, pa.scalar(None, pa.bool_()))
+    limit = DATE_INFINITY if call.arg_types[0].kind is Kind.DATE else TIMESTAMP_INFINITY
+    return from_bools(np.abs(values(a).astype(np.int64)) != limit, validity(a))
+
+
+def now(call: KernelCall) -> pa.Array:
+    """The evaluator's time."""
+    return column(np.array([call.now_us], np.int64), call.type.arrow)
+
+
+def overlaps(call: KernelCall, a: Value, b: Value, c: Value, d: Value) -> Any:
+    """(a, b) OVERLAPS (c, d) of four timestamps; half-open spans, a point is inside of its span."""
+    from streamsql.functions.compute.columns import from_bools
+
+    n = call.num_rows
+    x1, x2, y1, y2 = (_us(v, n) for v in (a, b, c, d))
+    s1, e1 = np.minimum(x1, x2), np.maximum(x1, x2)
+    s2, e2 = np.minimum(y1, y2), np.maximum(y1, y2)
+    first = np.where(s1 == s2, True, np.where(s1 > s2, s1 < e2, s2 < e1))
+    return from_bools(first, validity(a, b, c, d))

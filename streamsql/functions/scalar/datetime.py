@@ -1,0 +1,137 @@
+"""Dates, times and intervals: operators, extract, truncation, construction, zones, now()."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from streamsql.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    SqlType,
+    numeric,
+)
+from streamsql.functions.definitions import FunctionDef, Pattern, Volatility
+from streamsql.functions.expressions import Expr, Literal
+from streamsql.functions.scalar.lazy import lazy
+
+STAMPS = (TIMESTAMP, TIMESTAMPTZ)
+EXTRACTABLE = (TIMESTAMP, TIMESTAMPTZ, DATE, TIME, INTERVAL)
+
+
+def _def(
+    name: str,
+    args: tuple[Pattern, ...],
+    result: SqlType,
+    kernel: str = "",
+    *,
+    module: str = "datetimes",
+    fails: bool = False,
+    **more: Any,
+) -> FunctionDef:
+    return FunctionDef(
+        name=name, args=args, result=result, kernel=lazy(module, kernel or name), can_fail=fails,
+        **more,
+    )  # fmt: skip
+
+
+def _symmetric(
+    name: str, symbol: str, a: SqlType, b: SqlType, result: SqlType, kernel: str, **more: Any
+) -> Iterable[FunctionDef]:
+    """a ∘ b and b ∘ a."""
+    yield _def(name, (a, b), result, kernel, aliases=(symbol,), **more)
+    yield _def(name, (b, a), result, kernel, aliases=(symbol,), **more)
+
+
+def _operators() -> Iterable[FunctionDef]:
+    yield from _symmetric("add", "+", DATE, INTEGER, DATE, "date_plus_days", fails=True)
+    yield from _symmetric("add", "+", DATE, INTERVAL, TIMESTAMP, "add_interval", fails=True)
+    yield from _symmetric("add", "+", DATE, TIME, TIMESTAMP, "date_plus_time")
+    for t in STAMPS:
+        yield from _symmetric("add", "+", t, INTERVAL, t, "add_interval", fails=True)
+        yield _def("subtract", (t, INTERVAL), t, "subtract_interval", aliases=("-",), fails=True)
+        yield _def("subtract", (t, t), INTERVAL, "timestamp_difference", aliases=("-",))
+    yield from _symmetric("add", "+", TIME, INTERVAL, TIME, "time_plus_interval")
+    minus: tuple[tuple[SqlType, SqlType, SqlType, str], ...] = (
+        (DATE, DATE, INTEGER, "date_minus_date"),
+        (DATE, INTEGER, DATE, "date_minus_days"),
+        (DATE, INTERVAL, TIMESTAMP, "subtract_interval"),
+        (TIME, TIME, INTERVAL, "time_difference"),
+        (TIME, INTERVAL, TIME, "time_minus_interval"),
+        (INTERVAL, INTERVAL, INTERVAL, "interval_subtract"),
+    )
+    for a, b, result, kernel in minus:
+        yield _def("subtract", (a, b), result, kernel, aliases=("-",), fails=True)
+    yield _def("add", (INTERVAL, INTERVAL), INTERVAL, "interval_add", aliases=("+",), fails=True)
+    yield _def("negate", (INTERVAL,), INTERVAL, "interval_negate", aliases=("-",))
+    yield from _symmetric("multiply", "*", INTERVAL, DOUBLE, INTERVAL, "interval_multiply",
+                          fails=True)  # fmt: skip
+    yield _def("divide", (INTERVAL, DOUBLE), INTERVAL, "interval_divide", aliases=("/",),
+               fails=True)  # fmt: skip
+
+
+def extract_type(args: tuple[Expr, ...]) -> SqlType:
+    """NUMERIC with the decimals that the field has."""
+    field = args[0]
+    if not isinstance(field, Literal) or field.value is None:
+        return NUMERIC
+    from streamsql.functions.units import field_scale
+
+    return numeric(24, field_scale(field.value), constrained=False)
+
+
+def _fields() -> Iterable[FunctionDef]:
+    for t in EXTRACTABLE:
+        yield FunctionDef(name="extract", args=(TEXT, t), result_of=extract_type,
+                          kernel=lazy("extracts", "extract"))  # fmt: skip
+        yield _def("date_part", (TEXT, t), DOUBLE, module="extracts", fails=True)
+    for name in ("year", "quarter", "month", "week", "dayofyear", "dayofmonth", "dayofweek"):
+        aliases = ("day",) if name == "dayofmonth" else ()
+        for t in (TIMESTAMP, TIMESTAMPTZ, DATE):
+            yield _def(name, (t,), BIGINT, module="extracts", aliases=aliases)
+    for name in ("hour", "minute", "second"):
+        for t in (TIMESTAMP, TIMESTAMPTZ, TIME):
+            yield _def(name, (t,), BIGINT, module="extracts")
+
+
+FUNCTIONS: tuple[FunctionDef, ...] = (
+    *_operators(),
+    *_fields(),
+    _def("date_trunc", (TEXT, TIMESTAMP), TIMESTAMP, fails=True),
+    _def("date_trunc", (TEXT, TIMESTAMPTZ), TIMESTAMPTZ, fails=True),
+    _def("date_trunc", (TEXT, TIMESTAMPTZ, TEXT), TIMESTAMPTZ, fails=True),
+    _def("date_trunc", (TEXT, INTERVAL), INTERVAL, "interval_trunc", fails=True),
+    *(_def("date_bin", (INTERVAL, t, t), t, fails=True) for t in STAMPS),
+    *(_def("age", (t, t), INTERVAL) for t in STAMPS),
+    *(_def("isfinite", (t,), BOOLEAN, "is_finite") for t in (*STAMPS, DATE, INTERVAL)),
+    _def("make_date", (INTEGER, INTEGER, INTEGER), DATE, fails=True),
+    _def("make_time", (INTEGER, INTEGER, DOUBLE), TIME, fails=True),
+    _def("make_timestamp", (INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, DOUBLE), TIMESTAMP,
+         fails=True),
+    _def("make_timestamptz", (INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, DOUBLE, TEXT),
+         TIMESTAMPTZ, "make_timestamp", fails=True, optional=1),
+    _def("make_interval", (INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, DOUBLE),
+         INTERVAL, fails=True, optional=6),
+    _def("justify_hours", (INTERVAL,), INTERVAL),
+    _def("justify_days", (INTERVAL,), INTERVAL),
+    _def("justify_interval", (INTERVAL,), INTERVAL),
+    _def("to_timestamp", (DOUBLE,), TIMESTAMPTZ, "from_epoch", fails=True),
+    _def("timezone", (TEXT, TIMESTAMPTZ), TIMESTAMP, "at_time_zone", fails=True),
+    _def("timezone", (TEXT, TIMESTAMP), TIMESTAMPTZ, "at_time_zone", fails=True),
+    _def("timezone", (INTERVAL, TIMESTAMPTZ), TIMESTAMP, "at_interval_zone"),
+    _def("timezone", (INTERVAL, TIMESTAMP), TIMESTAMPTZ, "at_interval_zone"),
+    *(_def("overlaps", (t, t, t, t), BOOLEAN) for t in STAMPS),
+    _def("now", (), TIMESTAMPTZ, volatility=Volatility.STABLE, sql="ssql_now()",
+         aliases=("transaction_timestamp", "statement_timestamp", "proctime")),
+    FunctionDef(name="clock_timestamp", args=(), result=TIMESTAMPTZ, can_fail=False,
+                volatility=Volatility.VOLATILE, sql="get_current_timestamp()"),
+)  # fmt: skip
