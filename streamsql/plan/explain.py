@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamsql.core.schema import Schema
+from streamsql.core.schema import Column, Schema
 from streamsql.functions.expressions import ColumnRef, Expr, Subquery, walk
 from streamsql.plan.nodes import (
     Aggregate,
@@ -65,6 +65,66 @@ def _subqueries(expr: Expr) -> list[Subquery]:
     return [e for e in walk(expr) if isinstance(e, Subquery)]
 
 
+def labels(plan: LogicalPlan) -> Schema:
+    """The plan's columns under names that mean something: computed ones by their expression."""
+    schema = plan.schema
+    if all(schema.names):
+        return schema
+    match plan:
+        case Project():
+            below = labels(plan.input)
+            found = [render(e, below) for e in plan.exprs]
+        case Aggregate():
+            below = labels(plan.input)
+            found = [below[k].name for k in plan.keys] + list(schema.names[len(plan.keys) :])
+        case Join() if plan.kind not in ("semi", "anti"):
+            found = [*labels(plan.left).names, *labels(plan.right).names]
+        case _ if plan.inputs():
+            below = labels(plan.inputs()[0])
+            found = [*below.names, *schema.names[len(below) :]]
+        case _:
+            return schema
+    return Schema(tuple(Column(c.name or f, c.type) for c, f in zip(schema, found, strict=True)))
+
+
+def _origins(plan: LogicalPlan) -> list[str]:
+    """For each column the relation it comes from, as far as that is one."""
+    match plan:
+        case Scan():
+            return [plan.name] * len(plan.schema)
+        case Project():
+            below = _origins(plan.input)
+            return [below[e.index] if isinstance(e, ColumnRef) else "" for e in plan.exprs]
+        case Join() if plan.kind not in ("semi", "anti"):
+            return [*_origins(plan.left), *_origins(plan.right)]
+        case Aggregate():
+            below = _origins(plan.input)
+            return [below[k] for k in plan.keys] + [""] * (len(plan.schema) - len(plan.keys))
+        case Filter() | Window() | TimeWindow() | Distinct() | Sort() | Limit() | Join():
+            below = _origins(plan.inputs()[0])
+            return [*below, *[""] * (len(plan.schema) - len(below))]
+    return [""] * len(plan.schema)
+
+
+def _join_labels(p: Join) -> Schema:
+    """Names of both sides' columns; one that both have is told apart by its relation or side."""
+    left, right = labels(p.left), labels(p.right)
+    taken = set(left.names) & set(right.names)
+    left_from, right_from = _origins(p.left), _origins(p.right)
+    found = []
+    for side, schema, origins, others in (
+        ("left", left, left_from, right_from),
+        ("right", right, right_from, left_from),
+    ):
+        for c, origin in zip(schema, origins, strict=True):
+            name = c.name
+            if name in taken:
+                clear = origin and origin not in others
+                name = f"{origin if clear else side}.{name}"
+            found.append(Column(name, c.type))
+    return Schema(tuple(found))
+
+
 def describe(plan: LogicalPlan) -> str:
     """One node as one line: its SQL word and what it does."""
     return _DESCRIBE[type(plan)](plan)
@@ -110,11 +170,11 @@ def _values(p: Values) -> str:
 
 
 def _project(p: Project) -> str:
-    return f"Project {_outputs(p.exprs, p.schema, p.input.schema)}"
+    return f"Project {_outputs(p.exprs, p.schema, labels(p.input))}"
 
 
 def _filter(p: Filter) -> str:
-    return f"Filter {render(p.predicate, p.input.schema)}"
+    return f"Filter {render(p.predicate, labels(p.input))}"
 
 
 def _join(p: Join) -> str:
@@ -123,13 +183,13 @@ def _join(p: Join) -> str:
     if p.lateral:
         text += " LATERAL"
     if p.condition is not None:
-        text += f" ON {render(p.condition, p.left.schema + p.right.schema)}"
+        text += f" ON {render(p.condition, _join_labels(p))}"
     return text + (" (NULL-aware)" if p.null_aware else "")
 
 
 def _aggregate(p: Aggregate) -> str:
-    names = [p.input.schema[k].name or f"#{k}" for k in p.keys]
-    calls = _listed([render_aggregate(a, p.input.schema) for a in p.aggregates])
+    names = [labels(p.input)[k].name or f"#{k}" for k in p.keys]
+    calls = _listed([render_aggregate(a, labels(p.input)) for a in p.aggregates])
     text = "Aggregate"
     if p.grouping_sets is not None:
         sets = ", ".join(f"({', '.join(names[i] for i in s)})" for s in p.grouping_sets)
@@ -140,7 +200,7 @@ def _aggregate(p: Aggregate) -> str:
 
 
 def _window(p: Window) -> str:
-    return f"Window {_listed([render_window(c, p.input.schema) for c in p.calls])}"
+    return f"Window {_listed([render_window(c, labels(p.input)) for c in p.calls])}"
 
 
 def spec_text(spec: WindowSpec) -> str:
@@ -150,7 +210,7 @@ def spec_text(spec: WindowSpec) -> str:
 
 def _time_window(p: TimeWindow) -> str:
     word = {"session": "gap"}.get(p.kind, "size")
-    parts = [p.input.schema[p.time_column].name or f"#{p.time_column}"]
+    parts = [labels(p.input)[p.time_column].name or f"#{p.time_column}"]
     parts.append(f"{word} {spec_text(p.size)}")
     if p.slide is not None:
         parts.append(f"{'step' if p.kind == 'cumulate' else 'hop'} {spec_text(p.slide)}")
@@ -159,7 +219,7 @@ def _time_window(p: TimeWindow) -> str:
     if p.max_size is not None:
         parts.append(f"max {spec_text(p.max_size)}")
     if p.partition_by:
-        parts.append("partition by " + _listed([p.input.schema[k].name for k in p.partition_by]))
+        parts.append("partition by " + _listed([labels(p.input)[k].name for k in p.partition_by]))
     if p.tz is not None:
         parts.append(f"time zone {p.tz}")
     return f"{p.kind.capitalize()} window on {', '.join(parts)}"
@@ -170,13 +230,13 @@ def _distinct(p: Distinct) -> str:
 
 
 def _distinct_on(p: DistinctOn) -> str:
-    keys = _listed([p.input.schema[k].name or f"#{k}" for k in p.keys])
-    order = render_sort_keys(p.order_by, p.input.schema)
+    keys = _listed([labels(p.input)[k].name or f"#{k}" for k in p.keys])
+    order = render_sort_keys(p.order_by, labels(p.input))
     return f"Distinct on {keys}" + (f", first by {order}" if order else "")
 
 
 def _sort(p: Sort) -> str:
-    return f"Sort {render_sort_keys(p.order_by, p.input.schema)}"
+    return f"Sort {render_sort_keys(p.order_by, labels(p.input))}"
 
 
 def _limit(p: Limit) -> str:
@@ -186,7 +246,7 @@ def _limit(p: Limit) -> str:
     if p.offset is not None:
         parts.append(f"offset {render(p.offset)}")
     text = f"Limit {' '.join(parts)}"
-    return text + (f" by {render_sort_keys(p.order_by, p.input.schema)}" if p.order_by else "")
+    return text + (f" by {render_sort_keys(p.order_by, labels(p.input))}" if p.order_by else "")
 
 
 def _set_operation(p: SetOperation) -> str:
@@ -194,7 +254,7 @@ def _set_operation(p: SetOperation) -> str:
 
 
 def _table_function(p: TableFunction) -> str:
-    args = ", ".join(render(a, p.input.schema) for a in p.args)
+    args = ", ".join(render(a, labels(p.input)) for a in p.args)
     text = f"{'Left table' if p.outer else 'Table'} function {p.function}({args})"
     return text + (" with ordinality" if p.with_ordinality else "")
 

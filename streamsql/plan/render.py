@@ -281,10 +281,17 @@ def _reads(expr: Subquery) -> str:
 
 
 def _quoted(name: str) -> str:
-    plain = name.replace("_", "a")
-    if not name or (plain.isalnum() and name == name.lower() and not name[0].isdigit()):
+    """A column's name as it must be written; a label that is an expression goes in parentheses."""
+    if not name or name == "?column?" or all(map(_is_plain, name.split("."))):
         return name
-    return name if name == "?column?" else '"' + name.replace('"', '""') + '"'
+    if any(mark in name for mark in " ()+-*/<>=|:'["):
+        return f"({name})"
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _is_plain(part: str) -> bool:
+    bare = part.replace("_", "a")
+    return bare.isalnum() and part == part.lower() and not part[0].isdigit()
 
 
 _RENDERERS: dict[type[Expr], Callable[..., tuple[str, int]]] = {

@@ -78,6 +78,13 @@ def settle(plan: LogicalPlan, context: BindContext) -> LogicalPlan:
     types = context.parameter_types
     if not types:
         return plan
+
+    def note(e: Expr) -> Expr:
+        if isinstance(e, Parameter):
+            _note(types, e.index, e.type)
+        return e
+
+    map_expressions(plan, note)  # those that set operations and subqueries gave a type to
     for i, t in enumerate(types):
         if t is None:
             types[i] = TEXT

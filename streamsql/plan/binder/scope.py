@@ -15,7 +15,7 @@ from streamsql.core.errors import (
     UndefinedColumn,
     UndefinedTable,
 )
-from streamsql.functions.expressions import ColumnRef, Expr
+from streamsql.functions.expressions import ColumnRef, Expr, OuterRef
 from streamsql.plan.binder.context import CteMap, RelationInfo
 from streamsql.plan.visit import push_down_levels, shift_columns
 
@@ -189,7 +189,11 @@ def _seen_from(owner: Scope, depth: int, column: NamedColumn, position: int | No
         owner.used = True
     expr = column.expr
     if isinstance(expr, ColumnRef):
-        expr = replace(expr, position=position, name=column.name)
+        if depth:
+            return OuterRef(
+                index=expr.index, depth=depth, type=expr.type, name=column.name, position=position
+            )
+        return ColumnRef(index=expr.index, type=expr.type, name=column.name, position=position)
     return push_down_levels(expr, depth)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from streamsql.functions.expressions import Expr, Subquery, transform
+from streamsql.functions.expressions import Expr, Subquery, transform, walk
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.join_order import order_joins
@@ -15,7 +15,7 @@ from streamsql.plan.optimizer.prune import prune_columns
 from streamsql.plan.optimizer.pushdown import push_down_predicates
 from streamsql.plan.optimizer.scalar_subqueries import unnest_scalar_subqueries
 from streamsql.plan.optimizer.simplify import simplify_expressions
-from streamsql.plan.visit import map_node, node_expressions, transform_plan
+from streamsql.plan.visit import map_node, node_expressions, transform_plan, walk_plan
 
 Rule = Callable[[LogicalPlan], LogicalPlan]
 RULES: tuple[tuple[str, Rule], ...] = (
@@ -33,9 +33,27 @@ RULES: tuple[tuple[str, Rule], ...] = (
 
 def optimize(plan: LogicalPlan) -> LogicalPlan:
     """The plan rewritten by all RULES; its result is the same bag of rows, in the same columns."""
+    nested = has_subqueries(plan)
     for _, rule in RULES:
-        plan = everywhere(plan, rule)
+        if not nested:
+            plan = rule(plan) if rule not in _FOR_SUBQUERIES else plan
+        else:
+            plan = everywhere(plan, rule)
+            nested = has_subqueries(plan)
     return plan
+
+
+_FOR_SUBQUERIES = (unnest_membership, unnest_scalar_subqueries)
+
+
+def has_subqueries(plan: LogicalPlan) -> bool:
+    """Does any expression of the plan hold a subquery?"""
+    return any(
+        isinstance(e, Subquery)
+        for node in walk_plan(plan)
+        for expr in node_expressions(node)
+        for e in walk(expr)
+    )
 
 
 def everywhere(plan: LogicalPlan, rule: Rule) -> LogicalPlan:

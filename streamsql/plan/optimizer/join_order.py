@@ -7,14 +7,20 @@ that has all its columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamsql.core.schema import Schema
-from streamsql.functions.expressions import Call, Expr, column
+from streamsql.functions.expressions import Call, Expr, column, conjuncts
 from streamsql.plan.binder.joins import join_schema
-from streamsql.plan.nodes import Join, LogicalPlan, Project
-from streamsql.plan.optimizer.predicates import can_move, condition_of, parts_of
-from streamsql.plan.visit import remap_columns, row_columns, shift_columns
+from streamsql.plan.nodes import Filter, Join, LogicalPlan, Project
+from streamsql.plan.optimizer.predicates import (
+    can_move,
+    condition_of,
+    holds_subquery,
+    is_volatile,
+    parts_of,
+)
+from streamsql.plan.visit import remap_columns, row_columns, shift_columns, transform_plan
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,34 @@ class Leaf:
 
 def order_joins(plan: LogicalPlan) -> LogicalPlan:
     """Rebuild every maximal tree of inner and cross joins."""
+    return transform_plan(_ordered(plan), _absorb)
+
+
+def _absorb(plan: LogicalPlan) -> LogicalPlan:
+    """What is left of WHERE directly above an inner join is its last condition: there it is tested
+    for the same pairs of rows, and an interval join can see its bounds."""
+    if not (isinstance(plan, Filter) and isinstance(plan.input, Join)):
+        return plan
+    join, parts = plan.input, conjuncts(plan.predicate)
+    if join.kind not in ("inner", "cross") or join.lateral:
+        return plan
+    if any(is_volatile(p) or holds_subquery(p) or not row_columns(p) for p in parts):
+        return plan
+    condition = condition_of([*parts_of(join.condition), *parts])
+    return replace(join, kind="inner", condition=condition)
+
+
+def _ordered(plan: LogicalPlan) -> LogicalPlan:
     if _is_inner(plan):
         leaves: list[Leaf] = []
         conditions: list[Expr] = []
         _flatten(plan, 0, leaves, conditions)
-        leaves = [Leaf(order_joins(leaf.plan), leaf.first) for leaf in leaves]
+        leaves = [Leaf(_ordered(leaf.plan), leaf.first) for leaf in leaves]
         return _build(plan, leaves, conditions)
     inputs = plan.inputs()
     if not inputs:
         return plan
-    return plan.with_inputs(tuple(order_joins(i) for i in inputs))
+    return plan.with_inputs(tuple(_ordered(i) for i in inputs))
 
 
 def _is_inner(plan: LogicalPlan) -> bool:

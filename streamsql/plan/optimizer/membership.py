@@ -12,12 +12,10 @@ from streamsql.functions.expressions import (
     Subquery,
     column,
     conjuncts,
-    walk,
 )
-from streamsql.functions.resolve import can_fail
 from streamsql.plan.nodes import Distinct, Filter, Join, Limit, LogicalPlan, Project, Sort
 from streamsql.plan.optimizer.decorrelate import as_join_condition, lift, up_one_level
-from streamsql.plan.optimizer.predicates import condition_of, filtered
+from streamsql.plan.optimizer.predicates import condition_of, filtered, holds_subquery, may_raise
 from streamsql.plan.visit import transform_plan
 
 
@@ -46,7 +44,7 @@ def _node(node: LogicalPlan) -> LogicalPlan:
         found = _membership(part, len(node.schema))
         if found is not None:
             joins.append(found)
-        elif joins and can_fail(part):
+        elif joins and may_raise(part):
             above.append(part)  # written behind a test that may keep its bad rows out
         else:
             below.append(part)
@@ -85,7 +83,7 @@ def _exists(node: Subquery, width: int, negate: bool) -> Membership | None:
     if lifted is None:
         return None
     conditions = [as_join_condition(c, width) for c in lifted.conditions]
-    if any(can_fail(c) for c in conditions):
+    if any(may_raise(c) for c in conditions):
         return None
     kind = "anti" if negate else "semi"
     return Membership(up_one_level(lifted.plan), condition_of(conditions), kind)
@@ -101,14 +99,10 @@ def _any_row(plan: LogicalPlan) -> LogicalPlan:
 def _is_transparent(plan: LogicalPlan) -> bool:
     """Does the node have a row exactly if its input has one?"""
     if isinstance(plan, Project):
-        return not any(_holds_subquery(e) for e in plan.exprs)
+        return not any(holds_subquery(e) for e in plan.exprs)
     if isinstance(plan, Limit):
         return _at_least_one(plan)
     return isinstance(plan, Distinct | Sort)
-
-
-def _holds_subquery(expr: Expr) -> bool:
-    return any(isinstance(e, Subquery) for e in walk(expr))
 
 
 def _at_least_one(plan: Limit) -> bool:
@@ -120,7 +114,7 @@ def _at_least_one(plan: Limit) -> bool:
 
 
 def _in(node: Subquery, width: int, negate: bool) -> Membership | None:
-    if any(can_fail(o) for o in node.operands):
+    if any(may_raise(o) for o in node.operands):
         return None
     plan = node.plan
     while isinstance(plan, Distinct | Sort):
@@ -129,7 +123,7 @@ def _in(node: Subquery, width: int, negate: bool) -> Membership | None:
     if lifted is None:
         return None
     residual = [as_join_condition(c, width) for c in lifted.conditions]
-    if any(can_fail(c) for c in residual):
+    if any(may_raise(c) for c in residual):
         return None
     members = []
     for i, operand in enumerate(node.operands):

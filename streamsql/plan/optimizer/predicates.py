@@ -11,8 +11,12 @@ from streamsql.functions.expressions import (
     Cast,
     ColumnRef,
     Expr,
+    Literal,
+    Subquery,
     conjunction,
     conjuncts,
+    transform,
+    walk,
 )
 from streamsql.functions.resolve import call_definition, can_fail, volatility
 from streamsql.plan.nodes import Filter, LogicalPlan
@@ -23,12 +27,32 @@ def can_move(expr: Expr) -> bool:
 
     Not if it can raise for a row, holds a subquery, or is volatile.
     """
-    return not can_fail(expr) and volatility(expr) is not Volatility.VOLATILE
+    return not may_raise(expr) and not is_volatile(expr)
+
+
+def may_raise(expr: Expr) -> bool:
+    """`can_fail`, but for LIKE with a constant pattern that is well-formed."""
+    if not can_fail(expr):
+        return False
+
+    def tame(e: Expr) -> Expr:
+        if isinstance(e, Call) and e.function in ("like", "ilike") and len(e.args) == 2:
+            text, pattern = e.args
+            plain = isinstance(pattern, Literal) and "\\" not in str(pattern.value)
+            return TRUE if plain and not can_fail(text) else e
+        return e
+
+    return can_fail(transform(expr, tame))
 
 
 def is_volatile(expr: Expr) -> bool:
     """random() and the like."""
     return volatility(expr) is Volatility.VOLATILE
+
+
+def holds_subquery(expr: Expr) -> bool:
+    """Is there a subquery in the expression?"""
+    return any(isinstance(e, Subquery) for e in walk(expr))
 
 
 def filtered(plan: LogicalPlan, predicates: Sequence[Expr]) -> LogicalPlan:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from streamsql.functions.expressions import ColumnRef, Expr, Literal, conjunction, conjuncts, walk
-from streamsql.plan.nodes import Filter, LogicalPlan, Project
+from streamsql.plan.nodes import CteRef, Filter, LogicalPlan, Project, Scan
 from streamsql.plan.optimizer.predicates import is_volatile
 from streamsql.plan.visit import replace_columns, row_columns, transform_plan
 
@@ -35,7 +35,10 @@ def _node(node: LogicalPlan) -> LogicalPlan:
 
 def _without_identity(node: LogicalPlan) -> LogicalPlan:
     while isinstance(node, Project) and is_identity(node):
-        node = node.input
+        below = node.input
+        if below.schema.names != node.schema.names and not isinstance(below, Scan | CteRef):
+            below = replace(below, schema=node.schema)  # names are for people: EXPLAIN, errors
+        node = below
     return node
 
 

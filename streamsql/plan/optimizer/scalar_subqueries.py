@@ -26,7 +26,7 @@ from streamsql.functions.expressions import (
     transform,
     walk,
 )
-from streamsql.functions.resolve import can_fail, is_ordered_set
+from streamsql.functions.resolve import is_ordered_set
 from streamsql.plan.nodes import Aggregate, Filter, Join, LogicalPlan, Project, Values
 from streamsql.plan.optimizer.decorrelate import (
     as_join_condition,
@@ -35,7 +35,7 @@ from streamsql.plan.optimizer.decorrelate import (
     lift,
     up_one_level,
 )
-from streamsql.plan.optimizer.predicates import condition_of
+from streamsql.plan.optimizer.predicates import condition_of, may_raise
 from streamsql.plan.properties import unique_keys
 from streamsql.plan.visit import (
     map_node,
@@ -152,7 +152,7 @@ def _unique_lookup(node: Subquery, width: int) -> Joinable | None:
     if not any(set(key) <= compared for key in unique_keys(lifted.plan)):
         return None
     conditions = [as_join_condition(c, width) for c in lifted.conditions]
-    if any(can_fail(c) for c in conditions):
+    if any(may_raise(c) for c in conditions):
         return None
     right = up_one_level(lifted.plan)
     c = right.schema[0]
@@ -173,7 +173,7 @@ def _correlated_aggregate(node: Subquery, width: int) -> Joinable | None:
     if lifted is None or not lifted.conditions:
         return None
     pairs = [equality_sides(c) for c in lifted.conditions]
-    if any(p is None or any(can_fail(side) for side in p) for p in pairs):
+    if any(p is None or any(may_raise(side) for side in p) for p in pairs):
         return None
     inner = [p[0] for p in pairs if p is not None]
     if any(e.type.kind in (Kind.REAL, Kind.DOUBLE) for e in inner):
