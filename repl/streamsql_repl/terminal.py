@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from prompt_toolkit import PromptSession
@@ -22,6 +23,8 @@ from streamsql_repl.highlight import StreamSqlLexer
 from streamsql_repl.history import history_file
 from streamsql_repl.shell import Quit, Shell
 from streamsql_repl.splitter import is_complete
+
+_FIRST_LOOK_SECONDS = 0.2
 
 _STYLE = Style.from_dict(
     {
@@ -132,7 +135,16 @@ class Terminal:
 
     def run(self) -> None:
         """Until Ctrl-D or \\q. Raises: ConnectionLost."""
-        self._refresh()
+        # a moment later: opening an embedded database must not slow down the first prompt
+        first_look = threading.Timer(_FIRST_LOOK_SECONDS, self._refresh)
+        first_look.daemon = True
+        first_look.start()
+        try:
+            self._converse()
+        finally:
+            first_look.cancel()
+
+    def _converse(self) -> None:
         while True:
             try:
                 text = self.session.prompt(self.prompt)

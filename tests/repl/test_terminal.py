@@ -126,7 +126,7 @@ def test_repl_on_a_pseudo_terminal(tmp_path: Path) -> None:
         child.expect("weight")
         child.expect("x")
         child.sendintr()  # cancels the subscription, not the program
-        child.expect("cancel")
+        child.expect("streamsql=>")
         child.send("begin;\r")
         child.expect(r"streamsql=\*>")
         child.send("rollback;\r")

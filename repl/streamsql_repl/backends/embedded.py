@@ -12,18 +12,17 @@ from streamsql_repl.answer import Answer, Backend, Column, CopyInput, Message, R
 class EmbeddedBackend(Backend):
     """One session of a database in this process.
 
-    path: data directory, or ":memory:". The database is opened by a thread of its own, so that the
-    prompt is there at once; the first statement waits for it.
+    path: data directory, or ":memory:". The database is opened by the first who needs it (a
+    script's first statement, or completion's thread), so that the prompt is there at once.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._database: Any = None
         self._session: Any = None
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._owner = True
-        self._opener = threading.Thread(target=self._open, name="open-database", daemon=True)
-        self._opener.start()
+        self._opening = threading.Lock()
 
     def _open(self) -> None:
         try:
@@ -31,12 +30,14 @@ class EmbeddedBackend(Backend):
 
             self._database = streamsql.connect(self.path)
             self._session = self._database.session()
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
 
     def wait_open(self) -> Any:
         """The session, once it is there. Raises: StatementFailed if it can't be opened."""
-        self._opener.join()
+        with self._opening:
+            if self._session is None and self._failure is None:
+                self._open()
         if self._failure is not None:
             raise _failed(self._failure, 0)
         return self._session
@@ -104,7 +105,7 @@ class EmbeddedBackend(Backend):
         other._session = self._database.session()
         other._failure = None
         other._owner = False
-        other._opener = self._opener
+        other._opening = self._opening
         return other
 
     @property
@@ -118,11 +119,11 @@ class EmbeddedBackend(Backend):
         return f'You are using the database in "{self.path}", in this process.'
 
     def close(self) -> None:
-        self._opener.join()
-        if self._session is not None:
-            self._session.close()
-        if self._owner and self._database is not None:
-            self._database.close()
+        with self._opening:
+            if self._session is not None:
+                self._session.close()
+            if self._owner and self._database is not None:
+                self._database.close()
 
 
 class _Counter:

@@ -45,10 +45,13 @@ ORDER BY x.indisprimary DESC, i.relname
 def describe(shell: Shell, argument: str) -> None:
     """All relations, or one of them with its columns and definition."""
     if not argument:
-        _show(shell, _RELATIONS.format(kinds="'r', 'v', 'm'"), "Relations")
+        _relations(shell, "'r', 'v', 'm'", "Relations")
         return
     oid, schema, name, kind = find(shell, argument)
-    shell.screen.line(f'{_KINDS.get(kind, "relation").capitalize()} "{schema}.{name}"')
+    word = (
+        "source" if kind == "r" and name in _source_names(shell) else _KINDS.get(kind, "relation")
+    )
+    shell.screen.line(f'{word.capitalize()} "{schema}.{name}"')
     _show(shell, _COLUMNS.format(oid=oid), None)
     keys = _quietly(shell, _KEYS.format(oid=oid))
     if keys:
@@ -99,19 +102,19 @@ def split_name(text: str) -> list[str]:
 @command("dt", help="tables", group=GROUP)
 def tables(shell: Shell, argument: str) -> None:
     """Tables."""
-    _show(shell, _RELATIONS.format(kinds="'r'"), "Tables")
+    _relations(shell, "'r'", "Tables", without="source")
 
 
 @command("dv", help="views", group=GROUP)
 def views(shell: Shell, argument: str) -> None:
     """Plain views."""
-    _show(shell, _RELATIONS.format(kinds="'v'"), "Views")
+    _relations(shell, "'v'", "Views")
 
 
 @command("dm", help="materialized views", group=GROUP)
 def materialized_views(shell: Shell, argument: str) -> None:
     """Materialized views."""
-    _show(shell, _RELATIONS.format(kinds="'m'"), "Materialized views")
+    _relations(shell, "'m'", "Materialized views")
 
 
 @command("ds", help="sources", group=GROUP)
@@ -167,8 +170,27 @@ def _quietly(shell: Shell, sql: str) -> list[Row]:
         return []
 
 
+def _source_names(shell: Shell) -> set[str]:
+    """Sources look like tables in pg_catalog, where clients know no other word."""
+    return {str(row[0]) for row in _quietly(shell, "SHOW SOURCES")}
+
+
+def _relations(shell: Shell, kinds: str, title: str, without: str = "") -> None:
+    """Relations of these relkinds, sources told apart from tables."""
+    answer, rows = query(shell, _RELATIONS.format(kinds=kinds))
+    sources = _source_names(shell)
+    told = [
+        (schema, name, "source" if kind == "table" and name in sources else kind)
+        for schema, name, kind in rows
+    ]
+    _print(shell, answer, [row for row in told if row[2] != without], title)
+
+
 def _show(shell: Shell, sql: str, title: str | None) -> None:
-    answer, rows = query(shell, sql)
+    _print(shell, *query(shell, sql), title)
+
+
+def _print(shell: Shell, answer: Answer, rows: list[Row], title: str | None) -> None:
     if not rows and title is not None:
         shell.screen.line(f"No {title.lower()}.")
         return
