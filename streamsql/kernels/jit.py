@@ -93,7 +93,8 @@ def kernel(function: Callable[..., Any]) -> Any:
     try:
         if _CACHE is not None:
             config.CACHE_DIR = str(_CACHE)
-        KERNELS.append(njit(nogil=True, cache=_CACHE is not None)(function))
+        decorate = njit(nogil=True, no_cfunc_wrapper=True, cache=_CACHE is not None)
+        KERNELS.append(decorate(function))
     finally:
         config.CACHE_DIR = before
     return KERNELS[-1]
@@ -103,4 +104,4 @@ def device(function: Callable[..., Any]) -> Any:
     """A helper that only kernels call; compiled into each of them."""
     from numba import njit
 
-    return njit(nogil=True)(function)
+    return njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
