@@ -108,12 +108,15 @@ class Prepared:
     """A statement whose parameters and result are known without running it.
 
     parameter_types: of $1, $2, …. columns: None when it returns no rows. statement: opaque.
+    parameter_oids: what a client is told of the parameters when that is not their types' own OIDs
+    (oid[], regclass… of catalog queries); empty otherwise.
     """
 
     statement: Any
     parameter_types: tuple[SqlType, ...]
     columns: tuple[ResultColumn, ...] | None
     tag: str
+    parameter_oids: tuple[int, ...] = ()
 
 
 class CopyIn(Protocol):

@@ -96,7 +96,13 @@ class Session:
         """The types of parameters and result of a statement; declared types may be None."""
         handler = handler_of(statement)
         described = handler.describe(self, statement, declared)
-        return Prepared(statement, described.parameter_types, described.columns, handler.tag)
+        return Prepared(
+            statement,
+            described.parameter_types,
+            described.columns,
+            handler.tag,
+            described.parameter_oids,
+        )
 
     def run(self, statement: Any, parameters: tuple[Any, ...] = ()) -> Outcome:
         """Run a statement or a Prepared."""

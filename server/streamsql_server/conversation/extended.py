@@ -179,7 +179,7 @@ def is_empty(statement: Any) -> bool:
 
 def _parameter_oids(declared: Sequence[int], prepared: Prepared) -> tuple[int, ...]:
     """What ParameterDescription says: the client's own types where it gave them."""
-    inferred = [type_.oid for type_ in prepared.parameter_types]
+    inferred = prepared.parameter_oids or [type_.oid for type_ in prepared.parameter_types]
     oids = [oid or (declared[i] if i < len(declared) else 0) for i, oid in enumerate(inferred)]
     for i, oid in enumerate(declared):
         if oid and i < len(oids):

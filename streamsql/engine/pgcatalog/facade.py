@@ -58,6 +58,13 @@ class PgCatalog:
         types = tuple(t.storage(p or t.TEXT_OID) for p in query.context.parameter_types)
         return tuple(_result_column(o) for o in query.outputs), types
 
+    def parameter_oids(
+        self, tree: exp.Expression, declared: Sequence[SqlType | None] = ()
+    ) -> tuple[int, ...]:
+        """PostgreSQL's own types of the parameters: `describe` gives what we keep them in."""
+        query = self._compile(tree, declared)
+        return tuple(p or t.TEXT_OID for p in query.context.parameter_types)
+
     def query(self, tree: exp.Expression, parameters: Sequence[Any], session: Any) -> Result:
         """Run it. parameters: values, or bound Literals, of $1, $2, ….
 

@@ -22,10 +22,11 @@ Run = Callable[[Any, Any, tuple[Literal, ...], Types], Any]
 
 @dataclass(frozen=True)
 class Description:
-    """columns: None without a result set."""
+    """columns: None without a result set. parameter_oids: see `Prepared`."""
 
     columns: tuple[ResultColumn, ...] | None = None
     parameter_types: tuple[SqlType, ...] = ()
+    parameter_oids: tuple[int, ...] = ()
 
 
 Describe = Callable[[Any, Any, Types], Description]

@@ -25,7 +25,7 @@ def describe_query(session: Session, statement: Query, declared: Types) -> Descr
     catalog = session.database.pg_catalog()
     if catalog.handles(tree):
         columns, types = catalog.describe(tree, session, declared)
-        return Description(columns, types)
+        return Description(columns, types, catalog.parameter_oids(tree, declared))
     bound = bound_query(session, tree, statement, declared)
     return Description(bound.columns, bound.parameter_types)
 
