@@ -7,7 +7,7 @@ import numpy as np
 from streamsql.kernels.bits import prefetch
 from streamsql.kernels.columns import CHUNK_BITS
 from streamsql.kernels.hash_table import AHEAD, home, put, seek, value_of
-from streamsql.kernels.jit import Array, Int, kernel
+from streamsql.kernels.jit import Array, Int, device, kernel
 
 Lanes = Array  # uint64[n]
 Rows = Array  # int64[n]
@@ -105,7 +105,7 @@ def fold_retractions(
         old[i] = new[i] - w[i]
 
 
-@kernel
+@device
 def change_weight(
     weights: Weights, odd: Array, dirty: Array, totals: Rows, r: Int, by: Int
 ) -> None:
