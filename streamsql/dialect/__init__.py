@@ -1,7 +1,7 @@
 """Text to statements: lexer, statement router, the grammar of queries.
 
 Public: `parse`, `parse_expression`, `parse_type`, `type_of`, `interval_parts`, `position_of`,
-`operator_of`. Everything is loaded at the first call, so that importing this room costs nothing.
+`operator_of`, `to_sql`. Everything is loaded at the first call, so that importing this room costs nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamsql.dialect.generator import to_sql
     from streamsql.dialect.intervals import interval_parts
     from streamsql.dialect.operators import operator_of
     from streamsql.dialect.positions import position_of
@@ -22,6 +23,7 @@ _HOME = {
     "parse_expression": "router",
     "parse_type": "typenames",
     "position_of": "positions",
+    "to_sql": "generator",
     "type_of": "typenames",
 }
 
@@ -32,6 +34,7 @@ __all__ = [
     "parse_expression",
     "parse_type",
     "position_of",
+    "to_sql",
     "type_of",
 ]
 

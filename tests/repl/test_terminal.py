@@ -103,7 +103,7 @@ def test_repl_on_a_pseudo_terminal(tmp_path: Path) -> None:
     }
     child = pexpect.spawn(
         sys.executable,
-        ["-m", "streamsql_repl", "--memory"],
+        ["-m", "streamsql", "repl", "--memory"],
         env=env,
         encoding="utf-8",
         timeout=30,
