@@ -68,7 +68,9 @@ def serve(
     logs.configure(log_level, as_json=log_json)
     path = _database_path(data_dir, memory)
     tls = (tls_cert, tls_key) if tls_cert and tls_key else None
-    sys.exit(service.serve(path, host, port, max_connections=max_connections, tls=tls))
+    service.leave(
+        service.serve(path, host, port, max_connections=max_connections, tls=tls, log_json=log_json)
+    )
 
 
 @main.command()

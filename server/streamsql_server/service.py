@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 import click
 import structlog
 
 import streamsql
 from streamsql.core.errors import StreamSqlError
+from streamsql.engine.api import DatabaseApi
 from streamsql_server import __version__
 from streamsql_server.network.tls import server_context
 from streamsql_server.server import CannotListen, Server, bind
@@ -35,14 +37,15 @@ def serve(
     *,
     max_connections: int = 200,
     tls: tuple[str, str] | None = None,
+    log_json: bool = False,
 ) -> int:
     """Runs until SIGINT or SIGTERM. path: a directory or `:memory:`; tls: certificate and key
-    files. Returns the exit code."""
+    files; log_json: nothing but JSON goes to stderr. Returns the exit code."""
     stop = threading.Event()
     try:
         listener = bind(host, port)
         context = server_context(*tls) if tls else None
-        with _progress("compiling kernels and opening the database"):
+        with _progress("compiling kernels and opening the database", log_it=log_json):
             database = streamsql.connect(path)
             _warm_up()
     except (StreamSqlError, OSError, ssl.SSLError) as error:
@@ -69,16 +72,21 @@ def serve(
     return _stop(server, database)
 
 
-def _stop(server: Server, database: object) -> int:
+def _stop(server: Server, database: DatabaseApi) -> int:
     log.info("stopping")
-    quiet = server.stop(STOP_CONNECTIONS_S)
-    database.close()  # type: ignore[attr-defined]
+    server.stop(STOP_CONNECTIONS_S)
+    database.close()
     log.info("stopped")
-    if not quiet:  # a native call may still run on its thread; it must not see the interpreter end
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
     return 0
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process at once. Everything is closed and on disk by now; an orderly end of the
+    interpreter would only free memory (half a second for compiled kernels), and a native call that
+    could not be stopped in time must not see it happen."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _warm_up() -> None:
@@ -107,7 +115,7 @@ def _refused(error: Exception) -> int:
 
 
 @contextlib.contextmanager
-def _progress(what: str) -> Iterator[None]:
+def _progress(what: str, *, log_it: bool) -> Iterator[None]:
     """Says on stderr what takes longer than a second, and for how long by now."""
     done = threading.Event()
     began = time.monotonic()
@@ -115,7 +123,11 @@ def _progress(what: str) -> Iterator[None]:
     def show() -> None:
         wait_s = PROGRESS_AFTER_S
         while not done.wait(wait_s):
-            click.echo(f"{what} … {time.monotonic() - began:.0f} s", err=True)
+            seconds = round(time.monotonic() - began)
+            if log_it:
+                log.info(what, seconds=seconds)
+            else:
+                click.echo(f"{what} … {seconds} s", err=True)
             wait_s = 5.0
 
     thread = threading.Thread(target=show, daemon=True)

@@ -118,8 +118,15 @@ def test_port_in_use_is_a_clear_error() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_stops_within_two_seconds(number: signal.Signals, tmp_path: Path) -> None:
+def stopped_by(process: subprocess.Popen[str], number: signal.Signals) -> float:
+    """Seconds from a signal to the end of the process, which must be a clean one."""
+    began = time.monotonic()
+    os.kill(process.pid, number)
+    assert process.wait(10) == 0
+    return time.monotonic() - began
+
+
+def test_serve_stops_within_two_seconds_of_ctrl_c(tmp_path: Path) -> None:
     with serving("--memory", cwd=tmp_path) as (process, port, line):
         assert (
             line
@@ -127,10 +134,7 @@ def test_serve_stops_within_two_seconds(number: signal.Signals, tmp_path: Path) 
         )
         with connect(port) as client:
             assert client.execute("SELECT 1").fetchone() == (1,)
-            began = time.monotonic()
-            os.kill(process.pid, number)
-            assert process.wait(5) == 0
-            assert time.monotonic() - began < 2.0
+            assert stopped_by(process, signal.SIGINT) < 2.0
             with pytest.raises(psycopg.OperationalError):
                 client.execute("SELECT 1")
         assert process.stdout is not None
@@ -143,11 +147,10 @@ def test_serve_keeps_its_data_directory(tmp_path: Path) -> None:
         with connect(port) as client:
             client.execute("CREATE TABLE t (a INT)")
             client.execute("INSERT INTO t VALUES (1)")
-        process.terminate()
-        assert process.wait(5) == 0
+        assert stopped_by(process, signal.SIGTERM) < 2.0
     with serving("--log-json", cwd=tmp_path) as (process, port, _), connect(port) as client:
         assert client.execute("SELECT a FROM t").fetchall() == [(1,)]
-        process.terminate()
+        stopped_by(process, signal.SIGTERM)
         assert process.stderr is not None
         logged = [json.loads(text) for text in process.stderr.read().splitlines()]
         assert "stopped" in [event["event"] for event in logged]
