@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from streamsql.circuit.metrics import NodeMetrics
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import DataCorrupted
+from streamsql.core.errors import DataCorrupted, InvariantViolation
 from streamsql.core.logical_time import NO_WATERMARK
 
 
@@ -41,6 +41,17 @@ class Node:
 
 EdgeCheck = Callable[[Node, tuple[Delta, ...], Delta], None]
 """Called after each step of a node with its inputs and its output (`circuit.checks`)."""
+
+
+class NodeFailed(InvariantViolation):
+    """An operator raised in a tick, which is left half done: the circuit must be built anew.
+
+    node: its number; the cause is what it raised.
+    """
+
+    def __init__(self, node: int, name: str) -> None:
+        super().__init__(f"operator {name} #{node} failed")
+        self.node = node
 
 
 class Circuit:
@@ -306,7 +317,10 @@ class _Run:
         step, metrics = self.step, node.metrics
         step.input_watermarks = watermarks
         late, errors = len(step.late), len(step.errors)
-        out = node.operator.step(step, *deltas)
+        try:
+            out = node.operator.step(step, *deltas)
+        except Exception as error:
+            raise NodeFailed(node.id, node.operator.name) from error
         for found in step.late[late:]:
             found.node = node.id
             metrics.late_rows += found.batch.num_rows

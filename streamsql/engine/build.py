@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from streamsql.circuit.graph import NodeFailed
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
-from streamsql.core.errors import UndefinedTable
+from streamsql.core.errors import StatementError, UndefinedTable
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import (
     CreateRelation,
@@ -33,6 +34,10 @@ from streamsql.engine.views import bind_view, compile_options
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
+
+
+class EngineFailed(BaseException):
+    """The engine can not go on: its state in memory is not that of the log. A restart replays it."""
 
 
 @dataclass
@@ -73,7 +78,10 @@ class CatalogBuilder:
                     engine.committer.undo(tick, built.tables)
             self._discard(built)
             raise
-        self.install(built, tick)
+        try:
+            self.install(built, tick)
+        except Exception as error:
+            raise EngineFailed(f"version {tick.version} could not be installed") from error
         request.version = tick.version
 
     def _temporary(self, op: DdlOp) -> bool:
@@ -166,7 +174,12 @@ class CatalogBuilder:
             known[node] = self._rows_of(oid, built)
         if not new_nodes:
             return self._rows_of_node(view.node, known, built)
-        outputs = engine.circuit.backfill(step, new_nodes, known)
+        try:
+            outputs = engine.circuit.backfill(step, new_nodes, known)
+        except NodeFailed as error:
+            if isinstance(error.__cause__, StatementError):
+                raise error.__cause__ from None
+            raise
         return outputs.get(view.node, Delta.empty(view.schema))
 
     def _needed(self, new_nodes: Iterable[int]) -> set[int]:
@@ -290,7 +303,8 @@ class CatalogBuilder:
             engine.views_of_node.pop(view.node, None)
         if engine.nodes.get(oid) == view.node:
             engine.nodes.pop(oid)
-        engine.circuit.release(view.node)
+        if view.node in engine.circuit.nodes:
+            engine.circuit.release(view.node)
 
 
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:

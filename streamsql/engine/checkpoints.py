@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from streamsql.circuit.graph import Circuit
 from streamsql.core.clock import ManualClock
 from streamsql.core.errors import DataCorrupted
 from streamsql.engine.build import Built
 from streamsql.engine.catalog_codec import catalog_to_json, load_catalog
+from streamsql.engine.heal import NO_NODE, rebuild
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog
+from streamsql.engine.storage.view import ViewState
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -97,41 +98,43 @@ def _restore_views(
     engine: Engine, relations: list[Relation], meta: dict[str, Any], loader: Loader
 ) -> None:
     """The circuit with its states. A circuit that is built otherwise than the saved one (another
-    version of streamsql plans differently) is filled anew from the rows."""
-    build_nodes(engine, relations, fill=False)
+    version of streamsql plans differently), or had failed views, is filled anew from the rows."""
     names = set(meta["states"])
     states: dict[str, State] = {}
     for label in meta["watermarks"]:
         name = f"node-{label}"
         states[label] = loader(name) if name in names else {}
     try:
+        if meta["broken"]:
+            raise DataCorrupted("a view had failed")
+        build_nodes(engine, relations)
         engine.circuit.load(states, meta["watermarks"])
     except DataCorrupted:
-        engine.circuit = Circuit()
-        engine.nodes.clear()
-        engine.views.clear()
-        engine.views_of_node.clear()
-        build_nodes(engine, relations, fill=True)
+        refill(engine, relations)
         return
     for oid, view in engine.views.items():
         view.store.load(loader(f"view-{oid}"))
 
 
-def build_nodes(engine: Engine, relations: list[Relation], *, fill: bool) -> None:
-    """Sources and views of a catalog, in order of creation, into an empty circuit.
-
-    fill: compute the views' rows from those of the tables; else states are loaded afterwards.
-    """
+def build_nodes(engine: Engine, relations: list[Relation]) -> None:
+    """Sources and views of a catalog, in order of creation, into an empty circuit; their states are
+    loaded afterwards."""
     for relation in relations:
-        built = Built(engine.catalog)
         if relation.kind in ("table", "source"):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)
-            if fill:
-                engine.builder.restore_watermark(relation)
         elif relation.kind == "materialized_view":
-            view = engine.builder.build_view(relation, built, fill=fill)
-            if fill:
-                view.fill(built.fills[relation.oid])
+            view = engine.builder.build_view(relation, Built(engine.catalog), fill=False)
             engine.views[relation.oid] = view
             engine.nodes[relation.oid] = view.node
             engine.views_of_node.setdefault(view.node, []).append(view)
+
+
+def refill(engine: Engine, relations: list[Relation]) -> None:
+    """Compute all views anew from the rows of the tables."""
+    empty = {
+        r.oid: ViewState(r, None, NO_NODE, engine.version)
+        for r in relations
+        if r.kind == "materialized_view"
+    }
+    for oid, change in rebuild(engine, empty).items():
+        engine.views[oid].fill(change)

@@ -12,16 +12,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
+from streamsql.circuit.graph import NodeFailed
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
-from streamsql.core.errors import DiskError, StreamSqlError, UndefinedTable
+from streamsql.core.errors import DiskError, InvariantViolation, UndefinedTable
 from streamsql.engine.dml.pending import TableImage
+from streamsql.engine.build import EngineFailed
+from streamsql.engine.heal import broken_error, heal
 from streamsql.engine.requests import CommitRequest, StaleRead, Tick
 from streamsql.engine.storage.table import TableChange
+from streamsql.engine.storage.view import ViewState
 from streamsql.runtime.scheduler import Work
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
+
+log = structlog.get_logger("streamsql.engine")
 
 
 class Committer:
@@ -39,7 +47,7 @@ class Committer:
         for work in group:
             try:
                 self._take(work)
-            except (StreamSqlError, OSError, MemoryError) as error:
+            except Exception as error:  # nothing of it was done, whatever it was
                 work.outcome.fail(error)
         self._stage_sources()
         self.finish()
@@ -178,17 +186,60 @@ class Committer:
                 work.outcome.fail(failure)
 
     def run(self, ticks: Sequence[Tick]) -> None:
-        """Phase C: step the circuit through the ticks and publish them."""
+        """Phase C: step the circuit through the ticks and publish them.
+
+        Raises: EngineFailed, which ends the engine thread: these ticks are durable, so they can be
+        neither refused nor left out.
+        """
+        try:
+            self._run(ticks)
+        except Exception as error:
+            raise EngineFailed(f"version {ticks[0].version} could not be published") from error
+
+    def _run(self, ticks: Sequence[Tick]) -> None:
         engine = self.engine
-        results = [(tick, *self._step(tick)) for tick in ticks]
+        results: list[tuple[Tick, Step, dict[int, Delta]]] = []
+        healed: dict[int, Delta] = {}
+        for tick in ticks:
+            step = Step(tick.version, tick.now_us)
+            outputs: dict[int, Delta] = {}
+            if not healed:
+                try:
+                    outputs = self._step(tick, step)
+                except NodeFailed as failed:
+                    log.error("a view has failed", node=failed.node, reason=str(failed.__cause__))
+                    step = Step(tick.version, tick.now_us)
+                    self._publish_before(results)
+                    results = []
+                    healed = heal(engine, failed)
+            results.append((tick, step, outputs))
         with engine.lock:
             for tick, step, outputs in results:
                 self._publish(tick, step, outputs)
+            for oid, change in healed.items():
+                self._apply(engine.views[oid], change, ticks[-1].version)
             engine.version = ticks[-1].version
 
-    def _step(self, tick: Tick) -> tuple[Step, dict[int, Delta]]:
+    def _publish_before(self, results: list[tuple[Tick, Step, dict[int, Delta]]]) -> None:
+        """Ticks before the one that failed are published as they are: their views are whole."""
+        with self.engine.lock:
+            for tick, step, outputs in results:
+                self._publish(tick, step, outputs)
+
+    def _apply(self, view: ViewState, delta: Delta, version: int) -> None:
+        """One view's changes. Under the state lock."""
         engine = self.engine
-        step = Step(tick.version, tick.now_us)
+        try:
+            done = view.apply(delta, version, engine.pinned)
+        except InvariantViolation as error:
+            log.error("a view has failed", view=view.relation.name, reason=str(error))
+            view.broken = view.broken or broken_error(view.relation, error)
+            return
+        if done and engine.hub.watched(view.relation.oid):
+            engine.hub.publish(view.relation.oid, version, done)
+
+    def _step(self, tick: Tick, step: Step) -> dict[int, Delta]:
+        engine = self.engine
         deltas: dict[int, list[Delta]] = {}
         watermarks: dict[int, int] = {}
         for change in tick.changes:
@@ -201,8 +252,7 @@ class Committer:
             watermarks[node] = given.watermark
         for relation_id, watermark in tick.watermarks.items():
             watermarks[engine.nodes[relation_id]] = watermark
-        outputs = engine.step_circuit(step, deltas, watermarks)
-        return step, outputs
+        return engine.step_circuit(step, deltas, watermarks)
 
     def _publish(self, tick: Tick, step: Step, outputs: dict[int, Delta]) -> None:
         """Under the state lock."""
@@ -217,9 +267,7 @@ class Committer:
                 hub.publish(given.relation_id, tick.version, given.delta)
         for node, delta in outputs.items():
             for view in engine.views_of_node.get(node, ()):
-                done = view.apply(delta, tick.version, engine.pinned)
-                if done and hub.watched(view.relation.oid):
-                    hub.publish(view.relation.oid, tick.version, done)
+                self._apply(view, delta, tick.version)
         engine.system.record(tick, step)
         hub.progressed(tick.version)
 

@@ -145,6 +145,8 @@ class Engine:
 
     def own_nodes(self, view: ViewState) -> list[int]:
         """The nodes that compute a view from the relations it names, in topological order."""
+        if view.node not in self.circuit.nodes:
+            return []
         borders = set(self.nodes.values()) - {view.node}
         found: set[int] = set()
         stack = [view.node]

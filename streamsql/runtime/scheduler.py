@@ -232,16 +232,17 @@ class Scheduler(Generic[T]):
             work = batch[0]
             try:
                 work.outcome.set(work.payload())
-            except Exception as error:
+            except BaseException as error:
                 work.outcome.fail(error)
+                if not isinstance(error, Exception):
+                    raise
             return
         try:
             self._commit(batch)
-        except Exception as error:
+        except BaseException as error:
             for work in batch:
                 work.outcome.fail(error)
-            if not batch:
-                raise
+            raise
         for work in batch:
             if not work.outcome.done:
                 work.outcome.fail(RuntimeError("a write was not answered"))

@@ -162,7 +162,7 @@ def _cast_sql(sql: str, source: int, target: int) -> str:
 def _to_text(sql: str, source: int) -> str:
     if source in TO_NAME:
         return TO_NAME[source].format(sql)
-    if source == t.INT2VECTOR or source == t.OIDVECTOR:
+    if source in t.VECTORS:
         return f"array_to_string({sql}, ' ')"
     if t.is_array(source):
         inner = _to_text("e", t.element_of(source))

@@ -33,7 +33,7 @@ class ExpressionCompiler:
         self.queries = queries
 
     def compile(self, node: exp.Expression) -> Typed:
-        """Raises: UndefinedColumn (42703), UndefinedFunction (42883), FeatureNotSupported (0A000)."""
+        """Raises: UndefinedColumn (42703), UndefinedFunction (42883), FeatureNotSupported…"""
         found = _COMPILERS.get(type(node))
         if found is not None:
             return found(self, node)
@@ -88,7 +88,7 @@ class ExpressionCompiler:
         text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
         return Typed(f"CAST({quote_string(text)} AS INTERVAL)", t.INTERVAL_OID, "interval")
 
-    # logic ------------------------------------------------------------------------------------------
+    # logic --------------------------------------------------------------------------------------
     def _paren(self, node: exp.Paren) -> Typed:
         inner = self.compile(node.this)
         if inner.literal is not None or inner.parameter is not None or inner.unnests:

@@ -81,13 +81,13 @@ class PgCatalog:
             values[name] = value_of(info)
         token = getattr(session, "token", None)
         for setting, text, local in query.context.settings:
-            name, new = (values[f"p{v}"] if isinstance(v, int) else v for v in (setting, text))
+            name, new = (str(values[f"p{v}"] if isinstance(v, int) else v) for v in (setting, text))
             _set(session, name, new, local)
         self._sleep(query.context, values, session, token)
         used = {k: v for k, v in values.items() if f"${k}" in query.sql}
         table = self._store.run(
             query.sql, used, session.catalog, info.search_path,
-            info.volatile(query.sql, query.context.reads), token,
+            info.volatile(query.sql), token,
         )  # fmt: skip
         columns = tuple(_result_column(o) for o in query.outputs)
         batches = self._finished(table, query.outputs, columns)
@@ -168,9 +168,9 @@ def _is_about_catalog(tree: exp.Expression) -> bool:
         elif isinstance(node, exp.Anonymous):
             name = node.name.lower()
             session |= name in CATALOG_FUNCTIONS or name in SESSION_SPECIALS
-            if not is_known(name) and name not in SPECIAL_FUNCTIONS and not catalog:
-                if tree.find(exp.Table) is None:
-                    return False
+            compiled = is_known(name) or name in SPECIAL_FUNCTIONS
+            if not compiled and tree.find(exp.Table) is None:
+                return False
         elif isinstance(node, exp.Cast):
             session |= t.named_type(node.to) in t.REGISTERED
     return catalog or session

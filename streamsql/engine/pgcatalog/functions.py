@@ -197,7 +197,9 @@ CATALOG_FUNCTIONS: dict[str, Function] = {
     "to_regclass": Function(t.REGCLASS, "pgc.to_regclass({0})", (t.TEXT_OID,), counts=(1,)),
     "to_regtype": Function(t.REGTYPE, "pgc.to_regtype({0})", (t.TEXT_OID,), counts=(1,)),
     "to_regproc": Function(t.REGPROC, "pgc.to_regproc({0})", (t.TEXT_OID,), counts=(1,)),
-    "to_regnamespace": Function(t.REGNAMESPACE, "pgc.to_regnamespace({0})", (t.TEXT_OID,), counts=(1,)),
+    "to_regnamespace": Function(
+        t.REGNAMESPACE, "pgc.to_regnamespace({0})", (t.TEXT_OID,), counts=(1,)
+    ),
     "to_regrole": Function(t.REGROLE, "pgc.to_regrole({0})", (t.TEXT_OID,), counts=(1,)),
     # what is visible
     "pg_table_is_visible": Function(
@@ -266,8 +268,8 @@ CATALOG_FUNCTIONS: dict[str, Function] = {
     "current_schemas": Function(
         1003,
         lambda c, a: (
-            f"(CASE WHEN {a[0]} THEN CAST({c.session_value(lambda s: s.schemas(True))} AS VARCHAR[])"
-            f" ELSE CAST({c.session_value(lambda s: s.schemas(False))} AS VARCHAR[]) END)"
+            f"CAST(CASE WHEN {a[0]} THEN {c.session_value(lambda s: s.schemas(True))}"
+            f" ELSE {c.session_value(lambda s: s.schemas(False))} END AS VARCHAR[])"
         ),
         (t.BOOL,), counts=(1,),
     ),

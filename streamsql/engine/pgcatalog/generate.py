@@ -55,6 +55,7 @@ def main(dsn: str) -> None:
         connection.execute("SET extra_float_digits = 1")
         for name, oid in SCHEMA_OID.items():
             found = connection.execute("SELECT %s::regnamespace::oid::int8", (name,)).fetchone()
+            assert found is not None
             _SET[found[0]] = oid
         relations = connection.execute(
             "SELECT n.nspname, c.relname, c.oid FROM pg_class c JOIN pg_namespace n"
@@ -117,7 +118,8 @@ EXTRAS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
     ),
     "_function_texts": (
         (("oid", 26), ("arguments", 25), ("result", 25)),
-        "SELECT oid::int8, pg_get_function_arguments(oid), pg_get_function_result(oid) FROM pg_proc",
+        "SELECT oid::int8, pg_get_function_arguments(oid), pg_get_function_result(oid)"
+        " FROM pg_proc",
     ),
     "_views": ((("oid", 26), ("definition", 25)), "SELECT 1, '' WHERE false"),
     "_constraints": (

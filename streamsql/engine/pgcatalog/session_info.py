@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,12 @@ import pyarrow as pa
 from streamsql.engine.catalog import DATABASE, DATABASE_OID, OWNER_OID
 from streamsql.engine.pgcatalog.static import system_relations
 from streamsql.engine.settings import SETTINGS
+
+LET_IN_OID = 16_383
+"""Role OID of a session's user that is not the owner."""
+
+Volatile = tuple[Any, Callable[[], pa.Table]]
+"""(what the rows depend on, None = everything; how to make them)."""
 
 STARTED = datetime.datetime.now(datetime.UTC)
 
@@ -55,7 +63,7 @@ class SessionInfo:
         return existing[0] if existing else None
 
     def schemas(self, implicit: bool) -> list[str]:
-        """Schemas of the search path that exist; implicit: with pg_catalog, which is always first."""
+        """Schemas of the search path that exist; implicit: with pg_catalog, always first."""
         known = self._session.catalog.schemas
         found = [s for s in self.search_path if s in known]
         if implicit and "pg_catalog" not in found:
@@ -66,7 +74,7 @@ class SessionInfo:
         """Value of a variable."""
         return str(self._session.variables.get(name))
 
-    # --- relations ---------------------------------------------------------------------------------
+    # --- relations ------------------------------------------------------------------------------
     def settings_table(self) -> pa.Table:
         """Every variable we know and its value, for current_setting()."""
         pairs = [(s.name, self.setting(s.name)) for s in SETTINGS]
@@ -109,13 +117,26 @@ class SessionInfo:
         schema = relation.rows.schema
         return pa.Table.from_pylist(rows, schema=schema)
 
-    def volatile(self, sql: str, reads: set[tuple[str, str]]) -> dict[str, pa.Table]:
-        """The relations that a query reads and whose rows depend on the session."""
-        found = {}
-        if "pgc._settings" in sql:
-            found["pgc._settings"] = self.settings_table()
-        if ("pg_catalog", "pg_settings") in reads:
-            found["pgc.pg_settings"] = self.pg_settings()
-        if ("pg_catalog", "pg_stat_activity") in reads:
-            found["pgc.pg_stat_activity"] = self.pg_stat_activity()
+    def roles(self, name: str) -> pa.Table:
+        """pg_roles or pg_user: whoever was let in exists, with the owner's rights."""
+        table = system_relations()["pg_catalog", name].rows
+        column, oid = ("rolname", "oid") if name == "pg_roles" else ("usename", "usesysid")
+        rows = table.to_pylist()
+        if all(row[column] != self.user for row in rows):
+            owner = next(row for row in rows if row[oid] == OWNER_OID)
+            rows.append({**owner, column: self.user, oid: LET_IN_OID})
+        return pa.Table.from_pylist(rows, schema=table.schema)
+
+    def volatile(self, sql: str) -> dict[str, Volatile]:
+        """The relations that a text reads and whose rows depend on the session."""
+        found: dict[str, Volatile] = {}
+        if "pgc._settings" in sql or "pgc.pg_settings" in sql:
+            values = tuple(self.setting(s.name) for s in SETTINGS)
+            found["pgc._settings"] = (values, self.settings_table)
+            found["pgc.pg_settings"] = (values, self.pg_settings)
+        if "pgc.pg_stat_activity" in sql:
+            found["pgc.pg_stat_activity"] = (None, self.pg_stat_activity)
+        for name in ("pg_roles", "pg_user"):
+            if f"pgc.{name}" in sql:
+                found[f"pgc.{name}"] = (self.user, functools.partial(self.roles, name))
         return found

@@ -13,6 +13,9 @@ from streamsql.engine.pgcatalog.scope import Context, Typed
 Compile = Callable[[Context, Sequence[Typed]], Typed]
 
 
+_WIDENING = (t.INT2, t.INT4, t.OID, t.INT8, t.NUMERIC_OID, t.FLOAT4, t.FLOAT8)
+
+
 def common(context: Context, values: Sequence[Typed]) -> tuple[list[Typed], int]:
     """Values brought to one type (that of the first that has one), and the type."""
     typed = [v.type for v in values if v.literal is None and v.parameter is None]
@@ -20,12 +23,11 @@ def common(context: Context, values: Sequence[Typed]) -> tuple[list[Typed], int]
     target = known[0] if known else t.TEXT_OID
     if target in t.REGISTERED and any(x in t.TEXTS for x in known):
         target = t.TEXT_OID
-    done = []
-    for value in values:
-        value = coerce(context, value, target)
-        if target in t.TEXTS and value.type not in t.TEXTS:
-            value = cast(context, value, t.TEXT_OID)
-        done.append(value)
+    if all(x in _WIDENING for x in known) and known:
+        target = max(known, key=_WIDENING.index)
+    done = [coerce(context, value, target) for value in values]
+    if target in t.TEXTS:
+        done = [v if v.type in t.TEXTS else cast(context, v, t.TEXT_OID) for v in done]
     return done, target
 
 
@@ -42,14 +44,9 @@ def _substring(context: Context, arguments: Sequence[Typed]) -> Typed:
     second = arguments[1]
     if second.literal is not None or second.type in t.TEXTS:
         pattern = coerce(context, second, t.TEXT_OID).sql
-        group = f"CASE WHEN {pattern} LIKE '%(%' THEN 1 ELSE 0 END"
-        return Typed(
-            f"CASE WHEN regexp_matches({text}, {pattern})"
-            f" THEN regexp_extract({text}, {pattern}, {group}) END"
-            if second.literal is None
-            else f"nullif(regexp_extract({text}, {pattern}, {1 if '(' in second.literal else 0}), '')",
-            t.TEXT_OID,
-        )
+        group = 1 if "(" in (second.literal or "(") else 0
+        found = f"regexp_extract({text}, {pattern}, {group})"
+        return Typed(f"CASE WHEN regexp_matches({text}, {pattern}) THEN {found} END", t.TEXT_OID)
     rest = "".join(f", {coerce(context, a, t.INT8).sql}" for a in arguments[1:])
     return Typed(f"substring({text}{rest})", t.TEXT_OID)
 
@@ -172,8 +169,8 @@ def _regexp_match(context: Context, arguments: Sequence[Typed]) -> Typed:
     text, pattern = (text_of(context, a) for a in arguments[:2])
     literal = arguments[1].literal or ""
     group = 1 if "(" in literal else 0
-    sql = f"CASE WHEN regexp_matches({text}, {pattern}) THEN [regexp_extract({text}, {pattern}, {group})] END"
-    return Typed(sql, 1009)
+    found = f"[regexp_extract({text}, {pattern}, {group})]"
+    return Typed(f"CASE WHEN regexp_matches({text}, {pattern}) THEN {found} END", 1009)
 
 
 def _regexp_split(context: Context, arguments: Sequence[Typed]) -> Typed:
@@ -205,7 +202,10 @@ _ACL = (
 
 def _aclexplode(context: Context, arguments: Sequence[Typed]) -> Typed:
     """No privileges are kept: no rows."""
-    row = "{'grantor': CAST(0 AS BIGINT), 'grantee': CAST(0 AS BIGINT), 'privilege_type': '', 'is_grantable': false}"
+    row = (
+        "{'grantor': CAST(0 AS BIGINT), 'grantee': CAST(0 AS BIGINT), 'privilege_type': '',"
+        " 'is_grantable': false}"
+    )
     return Typed(
         f"unnest(list_filter([{row}], lambda e: false))", t.RECORD, fields=_ACL, unnests=True
     )

@@ -17,7 +17,7 @@ FILE = Path(__file__).parent / "pg15.parquet"
 class SystemRelation:
     """One relation of pg_catalog or information_schema.
 
-    oid: in pg_class. columns: (name, type OID) in PostgreSQL's order, which is attnum's. rows: those
+    oid: in pg_class. columns: (name, type OID) in PostgreSQL's order, that of attnum. rows: those
     of an empty database. key: its name inside our DuckDB.
     """
 

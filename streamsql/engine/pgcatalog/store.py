@@ -18,6 +18,7 @@ import pyarrow as pa
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.pgcatalog import pgtypes as t
 from streamsql.engine.pgcatalog.dynamic import Rows, catalog_rows
+from streamsql.engine.pgcatalog.session_info import Volatile
 from streamsql.engine.pgcatalog.static import SystemRelation, duck_name, system_relations
 from streamsql.engine.pgcatalog.views import view_rows
 
@@ -83,6 +84,7 @@ class Store:
         self._version = -1
         self._path: tuple[str, ...] = ()
         self._loaded: set[str] = set()
+        self._keys: dict[str, Any] = {}
         self._own: Rows = {}
         self._own_views: Rows | None = None
         self._catalog: Catalog | None = None
@@ -93,7 +95,7 @@ class Store:
         parameters: dict[str, Any],
         catalog: Catalog,
         search_path: Sequence[str],
-        volatile: dict[str, pa.Table],
+        volatile: dict[str, Volatile],
         token: Any = None,
     ) -> pa.Table:
         """The rows of a compiled query. volatile: relations whose rows are made for this query.
@@ -140,7 +142,7 @@ class Store:
         sql: str,
         catalog: Catalog,
         path: tuple[str, ...],
-        volatile: dict[str, pa.Table],
+        volatile: dict[str, Volatile],
     ) -> Any:
         if self._connection is None:
             self._open()
@@ -149,8 +151,11 @@ class Store:
         if path != self._path:
             self._path = path
             self._loaded.difference_update(_HELPERS)
-        for name, table in volatile.items():
-            self._replace(name, table)
+        for name, (key, make) in volatile.items():
+            if key is None or self._keys.get(name) != key:
+                self._replace(name, make())
+                self._keys[name] = key
+            self._loaded.add(name)
         self._ensure_used(sql)
         return self._connection
 
@@ -215,7 +220,7 @@ class Store:
         table = relation.rows
         if own:
             mine = own_table(relation, own)
-            if relation.name == "pg_namespace" or relation.name == "schemata":
+            if relation.name in ("pg_namespace", "schemata"):
                 table = _without(table, relation, mine)
             table = pa.concat_tables([table, mine.select(table.column_names)])
         extra = _hidden_columns(relation, own or [])

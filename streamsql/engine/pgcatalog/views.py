@@ -8,7 +8,7 @@ from streamsql.core.schema import Column
 from streamsql.core.types import Kind, SqlType
 from streamsql.engine.catalog import DATABASE, OWNER, Catalog
 from streamsql.engine.pgcatalog import pgtypes as t
-from streamsql.engine.pgcatalog.dynamic import Rows, expressions_of, columns_of, view_text
+from streamsql.engine.pgcatalog.dynamic import Rows, columns_of, expressions_of, view_text
 from streamsql.engine.pgcatalog.names import quote_ident
 from streamsql.engine.relations import Relation
 
