@@ -9,7 +9,7 @@ from streamsql.core.schema import Schema
 from streamsql.core.types import BOOLEAN, TEXT, Kind, array_of
 from streamsql.dialect.nodes import ArrayQuery
 from streamsql.functions.coerce import common_type
-from streamsql.functions.expressions import Call, Expr, Literal, Subquery, column
+from streamsql.functions.expressions import Call, Case, Expr, Literal, Subquery, column
 from streamsql.functions.resolve import resolve_set_returning
 from streamsql.plan.binder.env import position_of
 from streamsql.plan.binder.expressions import ExprBinder, Handler
@@ -113,7 +113,7 @@ def _over_array(
     plan: LogicalPlan = table_function(ONE_ROW, name, args, schema)
     operands, plan = _align(binder, symbol, [value], plan, position)
     equal = symbol == ("<>" if every else "=")
-    return Subquery(
+    test = Subquery(
         kind="in" if equal else "all" if every else "any",
         plan=plan,
         operands=tuple(operands),
@@ -122,6 +122,9 @@ def _over_array(
         type=BOOLEAN,
         position=position,
     )
+    missing = binder.call("is_null", [array], position)  # no array at all: unknown
+    unknown = Literal(value=None, type=BOOLEAN)
+    return Case(whens=((missing, unknown),), otherwise=test, type=BOOLEAN)
 
 
 def _elements(array: Expr) -> list[Expr] | None:

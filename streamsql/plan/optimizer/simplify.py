@@ -178,4 +178,22 @@ def _case(expr: Case) -> Expr:
     return Case(whens=tuple(whens), otherwise=otherwise, type=expr.type, position=expr.position)
 
 
-_RULES = {"and": _junction, "or": _junction, "not": _not, "coalesce": _coalesce}
+def _null_test(expr: Call) -> Expr:
+    (arg,) = expr.args
+    if isinstance(arg, Literal):
+        is_null = arg.value is None
+    elif isinstance(arg, Call) and arg.function in ("array", "row", "map"):
+        is_null = False
+    else:
+        return expr
+    return Literal(value=is_null is (expr.function == "is_null"), type=BOOLEAN)
+
+
+_RULES = {
+    "and": _junction,
+    "or": _junction,
+    "not": _not,
+    "coalesce": _coalesce,
+    "is_null": _null_test,
+    "is_not_null": _null_test,
+}
