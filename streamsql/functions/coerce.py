@@ -113,6 +113,8 @@ def _fold_literal(expr: Literal, target: SqlType, how: Context) -> Expr | None:
     if value is None:
         return replace(expr, type=target)
     source = expr.type
+    if source.kind is Kind.ARRAY and target.kind is Kind.ARRAY:
+        return _fold_array(expr, target, how)
     if source.is_integer and target.is_integer:
         bits = _INT_BITS[target.kind]
         return replace(expr, type=target) if -(2**bits) <= value < 2**bits else None
@@ -129,6 +131,17 @@ def _fold_literal(expr: Literal, target: SqlType, how: Context) -> Expr | None:
             return replace(expr, value=value[: target.length], type=target)
         raise StringTooLong(f"value too long for type {target}", position=expr.position)
     return None
+
+
+def _fold_array(expr: Literal, target: SqlType, how: Context) -> Expr | None:
+    """A constant array, element by element; None if some element is not that simple."""
+    source, wanted = expr.type.element, target.element
+    assert source is not None and wanted is not None
+    items = [
+        coerce(Literal(value=v, type=source), wanted, how.name.lower()) for v in expr.value
+    ]
+    values = tuple(i.value for i in items if isinstance(i, Literal))
+    return replace(expr, value=values, type=target) if len(values) == len(items) else None
 
 
 def _refusal(expr: Expr, target: SqlType, how: Context) -> DatatypeMismatch | CannotCoerce:

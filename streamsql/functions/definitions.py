@@ -157,24 +157,43 @@ class FunctionDef:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AggregateSql:
+    """What the SQL of an aggregate call is made of.
+
+    args: SQL of the arguments (ordered-set: direct arguments, then the sorted one). distinct: "DISTINCT "
+    or "". order: "ORDER BY …" or "". tail: " FILTER (…) OVER (…)" or parts of it; every aggregate function
+    that the SQL calls must carry it.
+    """
+
+    args: Sequence[str]
+    types: tuple[SqlType, ...]
+    result: SqlType
+    distinct: str = ""
+    order: str = ""
+    tail: str = ""
+    descending: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class AggregateDef:
     """One overload of an aggregate.
 
-    sql: DuckDB SQL of the call without FILTER, e.g. "sum({distinct}{0}{order_by})"; {distinct} and
-        {order_by} are filled by `duckdb_sql.aggregate_sql`.
+    sql: the DuckDB function's name, called as name(DISTINCT args ORDER BY …) FILTER … OVER …; or a
+        function of AggregateSql. The result is cast to the exact type.
     incremental: "linear" (add and subtract per row), "min_max" (needs an ordered multiset under
         deletes) or None (recompute per key).
     accumulator: what a linear operator keeps: count, sum_int64, sum_int128, sum_double, sum_decimal,
-        avg_int128, avg_double, avg_decimal, bool_and, bool_or, moments_double, moments_int128,
-        moments_decimal; for min_max: min, max. "" if not incremental.
+        sum_interval, avg_int128, avg_double, avg_decimal, avg_interval, bool_and, bool_or,
+        moments_double, moments_int128, moments_decimal; for min_max: min, max. "" if not incremental.
     empty: SQL literal of the result over no rows ("NULL", or "0" for counts).
+    order_sensitive: the result depends on the order of rows.
     ordered_set: WITHIN GROUP (ORDER BY …); args are the direct ones, then the sorted one.
     """
 
     name: str
     args: tuple[Pattern, ...]
     result: SqlType | Poly | ResultRule
-    sql: str | Callable[[Any], str] = ""
+    sql: str | Callable[[AggregateSql], str] = ""
     aliases: tuple[str, ...] = ()
     incremental: str | None = None
     accumulator: str = ""

@@ -9,7 +9,7 @@ from streamsql.core.errors import InvariantViolation
 from streamsql.core.types import SqlType
 from streamsql.functions import registry
 from streamsql.functions.cast_table import cast_sql_of
-from streamsql.functions.definitions import FunctionDef
+from streamsql.functions.definitions import AggregateSql, FunctionDef
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.expressions import (
     AggregateCall,
@@ -28,7 +28,7 @@ from streamsql.functions.expressions import (
     WindowCall,
 )
 from streamsql.functions.literals import literal_sql
-from streamsql.functions.resolve import can_fail
+from streamsql.functions.resolve import is_ordered_set, needs_guard
 
 ColumnSql = Callable[[Any], str]
 SubquerySql = Callable[[Subquery], str]
@@ -68,7 +68,7 @@ class _Writer:
         if call.function.startswith("duckdb:"):
             name = call.function.removeprefix("duckdb:")
             return f'CAST("{name}"({", ".join(args)}) AS {call.type.duckdb})'
-        if call.function in ("and", "or") and any(can_fail(a) for a in call.args[1:]):
+        if call.function in ("and", "or") and any(needs_guard(a) for a in call.args[1:]):
             return _guarded(call.function, args)
         types = tuple(a.type for a in call.args)
         definition = registry.definition_of(call.function, types)
@@ -148,26 +148,39 @@ def _order_sql(keys: Sequence[SortKey], column: ColumnSql) -> str:
 
 def aggregate_sql(call: AggregateCall, column: ColumnSql) -> str:
     """DuckDB SQL of an aggregate call, of exactly `call.type.duckdb`."""
+    return _aggregate_call(call, column, "")
+
+
+def _filter_sql(condition: Expr | None, column: ColumnSql) -> str:
+    return "" if condition is None else f" FILTER (WHERE {expression_sql(condition, column)})"
+
+
+def _aggregate_call(call: AggregateCall | WindowCall, column: ColumnSql, over: str) -> str:
+    """The call with FILTER and `over` ("" or " OVER (…)") behind every aggregate in it."""
+    keys = call.order_by if isinstance(call, AggregateCall) else ()
     args = [expression_sql(a, column) for a in call.args]
-    sql = _aggregate_call(call, args, column)
-    if call.filter is not None:
-        sql += f" FILTER (WHERE {expression_sql(call.filter, column)})"
-    return f"CAST({sql} AS {call.type.duckdb})"
-
-
-def _aggregate_call(call: AggregateCall | WindowCall, args: list[str], column: ColumnSql) -> str:
-    order_by = call.order_by if isinstance(call, AggregateCall) else ()
+    tail = _filter_sql(call.filter, column) + over
     distinct = "DISTINCT " if call.distinct else ""
-    order = _order_sql(order_by, column)
+    order = _order_sql(keys, column)
     if call.function.startswith("duckdb:"):
         name = call.function.removeprefix("duckdb:")
-        return f'"{name}"({distinct}{", ".join(args)}{" " + order if order else ""})'
+        inner = f"{distinct}{', '.join(args)}{' ' + order if order else ''}"
+        return f'CAST("{name}"({inner}){tail} AS {call.type.duckdb})'
     types = tuple(a.type for a in call.args)
+    if is_ordered_set(call.function):
+        types += tuple(k.expr.type for k in keys)
+        args += [expression_sql(k.expr, column) for k in keys]
     definition = registry.aggregate_of(call.function, types)
-    assert isinstance(definition.sql, str)
-    return definition.sql.format(
-        *args, distinct=distinct, order_by=" " + order if order else "", order=order
-    )
+    parts = AggregateSql(
+        args=args, types=types, result=call.type, distinct=distinct, order=order, tail=tail,
+        descending=bool(keys) and keys[0].descending,
+    )  # fmt: skip
+    if isinstance(definition.sql, str):
+        inner = f"{distinct}{', '.join(args)}{' ' + order if order else ''}"
+        sql = f"{definition.sql}({inner}){tail}"
+    else:
+        sql = definition.sql(parts)
+    return f"CAST({sql} AS {call.type.duckdb})"
 
 
 _BOUNDS = {
@@ -197,15 +210,6 @@ def _frame_sql(frame: Frame, column: ColumnSql) -> str:
 
 def window_sql(call: WindowCall, column: ColumnSql) -> str:
     """DuckDB SQL of an OVER call, of exactly `call.type.duckdb`."""
-    args = [expression_sql(a, column) for a in call.args]
-    nulls = " IGNORE NULLS" if call.ignore_nulls else ""
-    definition = registry.window_of(call.function, tuple(a.type for a in call.args))
-    if definition is not None:
-        sql = definition.sql.format(*args, nulls=nulls)
-    else:
-        sql = _aggregate_call(call, args, column)
-        if call.filter is not None:
-            sql += f" FILTER (WHERE {expression_sql(call.filter, column)})"
     parts = []
     if call.partition_by:
         keys = ", ".join(expression_sql(e, column) for e in call.partition_by)
@@ -214,7 +218,14 @@ def window_sql(call: WindowCall, column: ColumnSql) -> str:
         parts.append(_order_sql(call.order_by, column))
     if call.frame is not None:
         parts.append(_frame_sql(call.frame, column))
-    return f"CAST({sql} OVER ({' '.join(parts)}) AS {call.type.duckdb})"
+    over = f" OVER ({' '.join(parts)})"
+    definition = registry.window_of(call.function, tuple(a.type for a in call.args))
+    if definition is None:
+        return _aggregate_call(call, column, over)
+    args = [expression_sql(a, column) for a in call.args]
+    nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+    sql = definition.sql.format(*args, nulls=nulls)
+    return f"CAST({sql}{over} AS {call.type.duckdb})"
 
 
 def configure(con: Any, threads: int | None = None) -> None:

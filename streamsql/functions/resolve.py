@@ -333,6 +333,20 @@ def can_fail(expr: Expr) -> bool:
     return any(_node_can_fail(node) for node in walk(expr))
 
 
+_OVERFLOW_ONLY = frozenset({"add", "subtract", "multiply", "negate", "abs"})
+
+
+def needs_guard(expr: Expr) -> bool:
+    """Whether a condition before the expression may be meant to keep rows away from it: it can fail
+    otherwise than by overflow (division, casts, subscripts of text …). In SQL such an expression is
+    written behind CASE; overflow alone is not worth hiding a filter from DuckDB's optimizer."""
+    return any(
+        _node_can_fail(node)
+        for node in walk(expr)
+        if not (isinstance(node, Call) and node.function in _OVERFLOW_ONLY)
+    )
+
+
 def _node_can_fail(node: Expr) -> bool:
     from streamsql.functions.cast_table import cast_can_fail
     from streamsql.functions.expressions import Subquery
@@ -395,6 +409,6 @@ def _foreign_volatility(call: Call) -> Volatility:
 ErrorMaker = Callable[..., StreamSqlError]
 __all__ = [
     "call_definition", "can_fail", "common_of", "is_aggregate", "is_ordered_set",
-    "is_set_returning", "is_window", "resolve_aggregate", "resolve_call", "resolve_set_returning",
+    "is_set_returning", "is_window", "needs_guard", "resolve_aggregate", "resolve_call", "resolve_set_returning",
     "resolve_window", "result_type", "set_returning_schema", "signature", "undefined", "volatility",
 ]  # fmt: skip

@@ -34,6 +34,9 @@ def _array(args: Sequence[Expr], position: int | None) -> Expr:
     type_ = array_type([a.type for a in args])
     assert type_.element is not None
     elements = tuple(coerce(a, type_.element) for a in args)
+    if elements and all(isinstance(e, Literal) for e in elements):
+        values = tuple(e.value for e in elements if isinstance(e, Literal))
+        return Literal(value=values, type=type_, position=position)
     return Call(function="array", args=elements, type=type_, position=position)
 
 
