@@ -1,7 +1,7 @@
 """Text to statements: lexer, statement router, the grammar of queries.
 
 Public: `parse`, `parse_expression`, `parse_type`, `type_of`, `interval_parts`, `position_of`,
-`operator_of`, `to_sql`. Everything is loaded at the first call, so that importing this room costs nothing.
+`operator_of`, `to_sql`. Everything is loaded at the first call: importing this room costs nothing.
 """
 
 from __future__ import annotations

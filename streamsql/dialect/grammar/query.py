@@ -148,7 +148,7 @@ class QueryGrammar(RelationGrammar):
         """One field of a VALUES row: a plain literal is built at once, INSERTs are full of them."""
         token = self.token
         kind = token.kind
-        if self.tokens[self.index + 1].key not in (",", ")"):
+        if kind is Kind.END or self.tokens[self.index + 1].key not in (",", ")"):
             return self.expression()
         node: exp.Expression
         if kind is Kind.STRING or (kind is Kind.NUMBER and token.value[0] != "0"):

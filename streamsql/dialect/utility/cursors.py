@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import InvalidParameterValue, StatementError
 from streamsql.dialect.intervals import DAY, interval_parts
 from streamsql.dialect.lexer import Kind
 from streamsql.dialect.parser import Parser
@@ -73,7 +73,10 @@ def parse_fetch(parser: Parser) -> Statement:
         text = given.pop("timeout", None)
         if text is None or given:
             raise parser.error(token, hint="Write WITH (timeout = '1s').")
-        months, days, us = interval_parts(text)
+        try:
+            months, days, us = interval_parts(text)
+        except StatementError as error:
+            raise error.at(token.start) from None
         if months:
             raise InvalidParameterValue("timeout may not hold months", position=token.start)
         timeout = days * DAY + us
