@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sqlglot import exp
+
 from streamsql.core.schema import Column
 from streamsql.core.types import Kind
 from streamsql.dialect.statements import CreateTable, CreateView
@@ -117,9 +119,18 @@ def expressions_of(relation: Relation) -> dict[str, tuple[bool, str]]:
     for column in relation.statement.columns:
         expression = column.generated or column.default
         if expression is not None:
-            text = expression.sql(dialect="postgres", identify=False)
-            found[column.name] = (column.generated is not None, text)
+            found[column.name] = (column.generated is not None, expression_text(expression))
     return found
+
+
+def expression_text(tree: exp.Expression) -> str:
+    """An expression in PostgreSQL's spelling: names in quotes only where they need them."""
+    copy = tree.copy()
+    for name in copy.find_all(exp.Identifier):
+        name.set("quoted", quote_ident(name.name) != name.name)
+    return copy.transform(
+        lambda n: exp.Var(this=str(n.this).lower()) if isinstance(n, exp.Boolean) else n
+    ).sql(dialect="postgres")
 
 
 def _key(rows: Rows, relation: Relation, key: Key, namespace: int) -> None:

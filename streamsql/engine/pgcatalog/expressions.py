@@ -309,16 +309,24 @@ class ExpressionCompiler:
             return special(self.context, arguments).named(name)
         function = find_function(name)
         if function is None or (function.counts and len(arguments) not in function.counts):
-            types = ", ".join(_type_name(a.type) for a in arguments)
-            raise UndefinedFunction(
-                f"function {name}({types}) does not exist",
-                position=position_of(node),
-                hint="No function matches the given name and argument types."
-                " You might need to add explicit type casts.",
-            )
+            raise self._undefined(node, name, arguments)
         if name == "set_config":
             self._note_setting(arguments)
-        return self._plain_call(function, arguments).named(name)
+        try:
+            return self._plain_call(function, arguments).named(name)
+        except IndexError:
+            raise self._undefined(node, name, arguments) from None
+
+    def _undefined(
+        self, node: exp.Anonymous, name: str, arguments: list[Typed]
+    ) -> UndefinedFunction:
+        types = ", ".join(_type_name(a.type) for a in arguments)
+        return UndefinedFunction(
+            f"function {name}({types}) does not exist",
+            position=position_of(node),
+            hint="No function matches the given name and argument types."
+            " You might need to add explicit type casts.",
+        )
 
     def _plain_call(self, function: Function, arguments: list[Typed]) -> Typed:
         done = []

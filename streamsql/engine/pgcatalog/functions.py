@@ -39,7 +39,7 @@ class Function:
     def text(self, context: Context, arguments: Sequence[str]) -> str:
         """The call as DuckDB text."""
         if isinstance(self.sql, str):
-            return self.sql.format(*arguments)
+            return self.sql.format(*arguments)  # IndexError: too few arguments
         return self.sql(context, arguments)
 
 

@@ -180,7 +180,7 @@ class Store:
         self._loaded = {n for n in self._loaded if n not in _HELPERS and not self._is_view(n)}
 
     def _is_view(self, key: str) -> bool:
-        schema, name = key.split(".")
+        schema, _, name = key.partition(".")
         return schema == "infs" or name in _OWN_VIEWS
 
     def _ensure_used(self, sql: str) -> None:
