@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import StreamSqlError
-from streamsql.core.types import Kind, SqlType
+from streamsql.core.types import TIMESTAMP, Kind, SqlType
 from streamsql.functions.compute.columns import flat
 from streamsql.functions.literals import arrow_value
 from streamsql.functions.textio.scalar_input import parse_value
@@ -154,7 +154,9 @@ def _date(text: pa.Array, t: SqlType) -> pa.Array | None:
 def _time(text: pa.Array, t: SqlType) -> pa.Array | None:
     if not pc.all(pc.match_substring_regex(text, _ISO_TIME), min_count=0).as_py():
         return None
-    return _cast(text, t)
+    # Arrow reads times only as part of a timestamp
+    read = _cast(flat(pc.binary_join_element_wise("1970-01-01 ", text, "")), TIMESTAMP)
+    return None if read is None else read.cast(t.arrow)
 
 
 def _timestamp(text: pa.Array, t: SqlType) -> pa.Array | None:
