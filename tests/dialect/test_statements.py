@@ -11,6 +11,7 @@ from streamsql.core import types as t
 from streamsql.core.errors import (
     FeatureNotSupported,
     InvalidParameterValue,
+    InvalidTableDefinition,
     SqlSyntaxError,
     StatementError,
     UndefinedObject,
@@ -307,7 +308,7 @@ def test_merge_tree_has_the_documented_shape() -> None:
 
 WRONG: list[tuple[str, int, str | None]] = [
     ("SELEC 1", 0, "SELECT"), ("FROBNICATE THE TABLE", 0, None), ("CREATE TABLE (a INT)", 13, None), ("CREATE TABEL t (a INT)", 7, None), ("CREATE TABLE t (a)", 17, None), ("CREATE TABLE t (a INT,)", 22, None),
-    ("CREATE TABLE t (a INT b INT)", 22, None), ("CREATE TABLE t (a INT, PRIMARY KEY a)", 35, None), ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", 35, None), ("CREATE VIEW v", 13, None), ("CREATE MATERIALIZED v AS SELECT 1", 7, None),
+    ("CREATE TABLE t (a INT b INT)", 22, None), ("CREATE TABLE t (a INT, PRIMARY KEY a)", 35, None), ("CREATE VIEW v", 13, None), ("CREATE MATERIALIZED v AS SELECT 1", 7, None),
     ("CREATE MATERIALIZED VIEW v AS SELECT 1 EMIT ON CLOSE", 44, "EMIT"), ("CREATE TABLE t (a INT) ON CONFLICT FOO", 35, "OVERWRITE"), ("CREATE TABLE t (a INT) WITH (a = 1, a = 2)", 36, None), ("CREATE TABLE t (a INT) WITH (a 1", 32, None), ("CREATE TABLE t (a INT) FORMAT PLAIN", 35, None),
     ("INSERT t VALUES (1)", 7, None), ("INSERT INTO t", 13, None), ("INSERT INTO t (a, b VALUES (1)", 20, None), ("INSERT INTO t VALUES (1) ON CONFLICT (a) DO", 43, None), ("UPDATE t a = 1", 11, None), ("UPDATE t SET a 1", 15, None), ("UPDATE t SET (a, b) = (1)", 22, None), ("DELETE t", 7, None), ("DELETE FROM t WHERE", 19, None),
     ("DROP TABLE", 10, None), ("DROP t", 5, None), ("ALTER TABLE t FOO", 14, "RENAME"), ("ALTER TABLE t RENAME", 20, None), ("SET a", 5, None), ("SET a =", 7, None), ("SHOW", 4, None), ("BEGIN ISOLATION LEVEL FOO", 22, None), ("COMMIT FOO", 7, None),
@@ -347,7 +348,7 @@ def test_statement_without_support_raises_0a000_with_hint_and_position(sql: str)
 
 @pytest.mark.parametrize(
     ("sql", "error"),
-    [("CREATE TABLE t (a FROBTYPE)", UndefinedObject), ("CREATE TABLE t (a NUMERIC(50))", InvalidParameterValue), ("COPY t FROM STDIN (FORMAT xml)", InvalidParameterValue), ("EXPLAIN (FORMAT xml) SELECT 1", InvalidParameterValue), ("SUBSCRIBE v WITH (foo = 1)", InvalidParameterValue), ("SUBSCRIBE v WITH (snapshot = 7)", InvalidParameterValue), ("ADVANCE CLOCK BY '1 month'", InvalidParameterValue)],
+    [("CREATE TABLE t (a FROBTYPE)", UndefinedObject), ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", InvalidTableDefinition), ("CREATE TABLE t (a INT, WATERMARK FOR a AS a, WATERMARK FOR a AS a)", InvalidTableDefinition), ("CREATE TABLE t (a NUMERIC(50))", InvalidParameterValue), ("COPY t FROM STDIN (FORMAT xml)", InvalidParameterValue), ("EXPLAIN (FORMAT xml) SELECT 1", InvalidParameterValue), ("SUBSCRIBE v WITH (foo = 1)", InvalidParameterValue), ("SUBSCRIBE v WITH (snapshot = 7)", InvalidParameterValue), ("ADVANCE CLOCK BY '1 month'", InvalidParameterValue)],
 )  # fmt: skip
 def test_statement_with_wrong_value_raises_its_sqlstate_with_position(
     sql: str, error: type[StatementError]

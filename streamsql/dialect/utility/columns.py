@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from streamsql.core.errors import InvalidTableDefinition
 from streamsql.core.types import SqlType
 from streamsql.dialect.intervals import DAY, interval_parts
 from streamsql.dialect.lexer import Kind, Token
@@ -30,6 +31,7 @@ _NO_TYPE = frozenset({"AS", "METADATA", "GENERATED"})
 class TableBody:
     """What stands between the parentheses of CREATE TABLE; star: a `*` among the columns."""
 
+    table: str = ""
     columns: list[ColumnDef] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
     watermark: WatermarkDef | None = None
@@ -51,9 +53,9 @@ class _Column:
     metadata: str | None = None
 
 
-def parse_table_body(parser: Parser) -> TableBody:
+def parse_table_body(parser: Parser, table: str) -> TableBody:
     """( column | constraint | WATERMARK | *, … ); `()` is a table without columns."""
-    body = TableBody()
+    body = TableBody(table)
     parser.expect("(")
     while not parser.at(")"):
         _item(parser, body)
@@ -104,7 +106,10 @@ def _refused_constraint(parser: Parser, kind: str) -> Exception:
 
 def _set_key(parser: Parser, body: TableBody, key: tuple[str, ...], token: Token) -> None:
     if body.primary_key:
-        raise parser.error(token, "multiple primary keys are not allowed")
+        raise InvalidTableDefinition(
+            f'multiple primary keys for table "{body.table}" are not allowed',
+            position=token.start,
+        )
     body.primary_key = key
 
 
@@ -237,7 +242,9 @@ def _watermark(parser: Parser, body: TableBody) -> None:
     column = parser.name()
     parser.expect("AS")
     if body.watermark is not None:
-        raise parser.error(token, "only one WATERMARK is allowed for a table")
+        raise InvalidTableDefinition(
+            f'multiple watermarks for table "{body.table}" are not allowed', position=token.start
+        )
     at = parser.token
     expression: exp.Expression | None = parser.expression()
     fraction = span = None

@@ -53,7 +53,7 @@ def parse_create_table(
         if _only_names(parser):  # CREATE TABLE t (a, b) AS SELECT …
             as_columns = parser.name_list()
         else:
-            body = parse_table_body(parser)
+            body = parse_table_body(parser, name[-1])
     clauses = _Clauses()
     while _clause(parser, clauses):
         pass
