@@ -69,9 +69,7 @@ def test_origins_name_the_table_column_of_plain_columns_only() -> None:
 # --- views --------------------------------------------------------------------------------------
 def with_view(query: str, *columns: tuple[str, object]) -> object:
     schema = Schema.of(*columns)  # type: ignore[arg-type]
-    view = RelationInfo(
-        50, "w", "public", schema, kind="view", view_query=parse(query)[0].query
-    )
+    view = RelationInfo(50, "w", "public", schema, kind="view", view_query=parse(query)[0].query)
     return lambda name: view if name[-1] == "w" else resolve(name)
 
 

@@ -125,10 +125,10 @@ def test_asof_takes_the_greatest_of_equally_near_rows() -> None:
     import datetime
 
     at = [datetime.datetime(2024, 1, 1, 0, m) for m in range(5)]
-    tables().fill({"ev": [(at[1], 1, 5), (at[1], 1, 7), (at[1], 1, None), (at[3], 1, 1), (at[4], 2, 9)]})
-    sql = (
-        "SELECT l.x, r.x FROM ev l ASOF LEFT JOIN ev r ON l.g = r.g AND r.ts < l.ts ORDER BY l.ts, l.x"
+    tables().fill(
+        {"ev": [(at[1], 1, 5), (at[1], 1, 7), (at[1], 1, None), (at[3], 1, 1), (at[4], 2, 9)]}
     )
+    sql = "SELECT l.x, r.x FROM ev l ASOF LEFT JOIN ev r ON l.g = r.g AND r.ts < l.ts ORDER BY l.ts, l.x"
     assert tables().query(sql) == [(5, None), (7, None), (None, None), (1, 7), (9, None)]
 
 

@@ -95,7 +95,9 @@ def test_tumble_exact(table: str, size: int, offset: int) -> None:
     check(sql, lambda t: exact(t, step, step, shift, EPOCH), random_times(1, 40), table)
 
 
-@pytest.mark.parametrize(("hop", "size"), [(60, 300), (70, 300), (300, 60), (60, 60), (90000, 100000)])
+@pytest.mark.parametrize(
+    ("hop", "size"), [(60, 300), (70, 300), (300, 60), (60, 60), (90000, 100000)]
+)
 def test_hop_size_need_not_be_a_multiple_and_holes_stay_empty(hop: int, size: int) -> None:
     step, length = datetime.timedelta(seconds=hop), datetime.timedelta(seconds=size)
     sql = f"SELECT {COLUMNS} FROM HOP(ev, ts, INTERVAL '{hop} seconds', INTERVAL '{size} seconds')"
@@ -125,9 +127,7 @@ def test_cumulate_grows_by_steps() -> None:
 def test_tumble_of_calendar_months(zone_name: str | None, n: int, days: int) -> None:
     zone = ZoneInfo(zone_name or "UTC")
     tz = "" if zone_name is None else f", tz => '{zone_name}'"
-    sql = (
-        f"SELECT {COLUMNS} FROM TUMBLE(z, tz, INTERVAL '{n} months', INTERVAL '{days} days'{tz})"
-    )
+    sql = f"SELECT {COLUMNS} FROM TUMBLE(z, tz, INTERVAL '{n} months', INTERVAL '{days} days'{tz})"
     shift = datetime.timedelta(days=days)
 
     def expected(t: datetime.datetime) -> Iterator[Span]:
@@ -205,7 +205,10 @@ def test_hop_below_a_day_goes_on_over_midnight() -> None:
     def expected(t: datetime.datetime) -> Iterator[Span]:
         today = datetime.datetime.combine(wall(t, zone).date(), datetime.time())
         for n in range(3):
-            midnight, following = instant(today - n * DAY, zone), instant(today - (n - 1) * DAY, zone)
+            midnight, following = (
+                instant(today - n * DAY, zone),
+                instant(today - (n - 1) * DAY, zone),
+            )
             start = midnight
             while start < following:
                 if start <= t < start + size:

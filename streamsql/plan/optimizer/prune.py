@@ -223,6 +223,17 @@ def _table_function(plan: TableFunction, needed: set[int]) -> Pruned:
     return Pruned(narrow, where)
 
 
+def _narrowed(plan: LogicalPlan, needed: set[int]) -> Pruned:
+    """Exactly the needed columns, because a join keeps the rows of its inputs."""
+    kept = sorted(_at_least_one(needed, plan))
+    below = _prune(plan, set(kept))
+    if len(below.plan.schema) == len(kept):
+        return below
+    positions = [below.where[i] for i in kept]
+    narrow = _select(below.plan, positions, below.plan.schema.select(positions))
+    return Pruned(narrow, {old: new for new, old in enumerate(kept)})
+
+
 # --- two inputs ---------------------------------------------------------------------------------
 def _join(plan: Join, needed: set[int]) -> Pruned:
     width = len(plan.left.schema)
@@ -235,13 +246,13 @@ def _join(plan: Join, needed: set[int]) -> Pruned:
     from_right = {i - width for i in read if i >= width}
     if plan.kind.startswith("asof"):  # ties are broken by all of right's columns
         from_right = set(range(len(plan.right.schema)))
-    left = _prune(plan.left, _at_least_one(from_left, plan.left))
+    left = _narrowed(plan.left, from_left)
     right_plan = plan.right
     if plan.lateral:
         right_plan = replace_columns_plan(
             right_plan, lambda r: column(left.where[r.index], r.type, r.name)
         )
-    right = _prune(right_plan, _at_least_one(from_right, plan.right))
+    right = _narrowed(right_plan, from_right)
     new_width = len(left.plan.schema)
     both = dict(left.where)
     both.update({i + width: p + new_width for i, p in right.where.items()})
