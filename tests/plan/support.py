@@ -79,27 +79,54 @@ def relation_sql(scan: Scan) -> str:
 
 
 class Tables:
-    """The catalog's relations as DuckDB tables r1, r2, … filled with rows."""
+    """The catalog's relations as DuckDB tables r1, r2, … filled with rows.
+
+    Random contents are kept: those of seed 7 are the tables r1_7, r2_7, ….
+    """
 
     def __init__(self) -> None:
         self.con = duckdb.connect()
         configure(self.con)
+        self._seeds: set[tuple[int, int]] = set()
+        self._create("")
+
+    def _create(self, suffix: str) -> None:
         for r in RELATIONS:
             columns = ", ".join(f"c{i} {c.type.duckdb}" for i, c in enumerate(r.schema))
-            self.con.execute(f"CREATE TABLE r{r.relation_id} ({columns})")
+            self.con.execute(f"CREATE TABLE r{r.relation_id}{suffix} ({columns})")
 
-    def fill(self, rows: dict[str, list[tuple[Any, ...]]]) -> None:
+    def fill(self, rows: dict[str, list[tuple[Any, ...]]], suffix: str = "") -> None:
         """Replace the contents of all tables; those not named become empty."""
         for r in RELATIONS:
-            self.con.execute(f"DELETE FROM r{r.relation_id}")
+            table = f"r{r.relation_id}{suffix}"
+            self.con.execute(f"DELETE FROM {table}")
             found = rows.get(r.name)
             if found:
-                marks = ", ".join("?" for _ in r.schema)
-                self.con.executemany(f"INSERT INTO r{r.relation_id} VALUES ({marks})", found)
+                row = "(" + ", ".join("?" for _ in r.schema) + ")"
+                values = [v for one in found for v in one]
+                self.con.execute(
+                    f"INSERT INTO {table} VALUES {', '.join([row] * len(found))}", values
+                )
 
-    def rows(self, plan: LogicalPlan, timezone: str = "UTC") -> list[tuple[Any, ...]]:
-        """The plan's rows, in the order DuckDB gives them; checks names and types of the columns."""
-        result = self.con.sql(to_duckdb_sql(plan, relation_sql, timezone=timezone))
+    def rows(
+        self, plan: LogicalPlan, timezone: str = "UTC", seed: int | None = None, size: int = 8
+    ) -> list[tuple[Any, ...]]:
+        """The plan's rows, in the order DuckDB gives them; checks names and types of the columns.
+
+        seed, size: read the tables of `random_rows(seed, size)` instead of those filled last.
+        """
+        suffix = ""
+        if seed is not None:
+            suffix = f"_{seed}_{size}"
+            if (seed, size) not in self._seeds:
+                self._seeds.add((seed, size))
+                self._create(suffix)
+                self.fill(random_rows(seed, size), suffix)
+
+        def relation(scan: Scan) -> str:
+            return relation_sql(scan) + suffix
+
+        result = self.con.sql(to_duckdb_sql(plan, relation, timezone=timezone))
         if not plan.schema:
             return [() for _ in result.fetchall()]
         assert result.columns == [f"c{i}" for i in range(len(plan.schema))]
