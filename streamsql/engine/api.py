@@ -68,8 +68,6 @@ class Result:
 
         Consumes `batches`. timezone: the session's, for TIMESTAMPTZ.
         """
-        from streamsql.functions.textio.output import to_text
-
         columns = self.columns or ()
         for batch in self.batches:
             yield [
@@ -207,6 +205,16 @@ class DatabaseApi(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def to_text(array: Any, type_: SqlType, timezone: str = "UTC") -> pa.Array:
+    """PostgreSQL's output text of a column (Array or ChunkedArray of `type_.arrow`), NULL kept.
+
+    timezone: the session's, for TIMESTAMPTZ. The same texts as a cast to TEXT gives.
+    """
+    from streamsql.functions.textio.output import to_text as write
+
+    return write(array, type_, timezone)
 
 
 Columns = Schema

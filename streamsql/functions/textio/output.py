@@ -28,7 +28,8 @@ from streamsql.functions.textio.calendar import (
     US_PER_DAY,
     civil_from_days,
 )
-from streamsql.functions.textio.zones import canonical_zone, fixed_offset, utc_offset_s
+from streamsql.functions.textio.zone_tables import named_offsets
+from streamsql.functions.textio.zones import canonical_zone, fixed_offset
 
 _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31
 
@@ -55,47 +56,10 @@ def _integer(array: pa.Array, _t: SqlType, _z: str) -> pa.Array:
     return array.cast(pa.string())
 
 
-def float_text(x: float, single: bool) -> str:
-    """One float as PostgreSQL prints it: shortest digits, exponent from 1e15 (real: 1e6) and below
-    1e-4.
-
-    >>> float_text(1e-5, False), float_text(1e15, False), float_text(0.1, False)
-    ('1e-05', '1e+15', '0.1')
-    """
-    if x != x:
-        return "NaN"
-    if x in (float("inf"), float("-inf")):
-        return "Infinity" if x > 0 else "-Infinity"
-    shown = str(np.float32(x)) if single else repr(float(x))
-    sign = "-" if shown[0] == "-" else ""
-    mantissa, _, exponent = shown.lstrip("-").partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    written = whole + fraction
-    digits = written.lstrip("0")
-    if not digits:
-        return sign + "0"
-    # digits before the decimal point; negative = zeros right behind it
-    point = len(whole) + int(exponent or 0) - (len(written) - len(digits))
-    digits = digits.rstrip("0")
-    power = point - 1
-    if power < -4 or power >= (6 if single else 15):
-        tail = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{tail}e{'-' if power < 0 else '+'}{abs(power):02d}"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return sign + digits + "0" * (point - len(digits))
-    return f"{sign}{digits[:point]}.{digits[point:]}"
-
-
 def _float(array: pa.Array, t: SqlType, _z: str) -> pa.Array:
-    text = array.cast(pa.string())
-    data = values(array)
-    single = t.kind is Kind.REAL
-    size = np.abs(data)
-    with np.errstate(invalid="ignore"):
-        usual = (size >= 1e-4) & (size < (1e6 if single else 1e14)) | (data == 0)
-    return patched(text, ~usual, lambda i: float_text(float(data[i]), single))
+    from streamsql.functions.textio.float_output import float_column
+
+    return float_column(array, single=t.kind is Kind.REAL)
 
 
 def patched(text: pa.Array, rows: Any, write: Callable[[int], str]) -> pa.Array:
@@ -181,14 +145,7 @@ def zone_offsets(us: Any, timezone: str) -> Any:
     fixed = fixed_offset(zone)
     if fixed is not None:
         return np.full(len(us), fixed, np.int64)
-    inside = (us > _FIRST_DAY * US_PER_DAY) & (us < _LAST_DAY * US_PER_DAY)
-    clamped = np.where(inside, us, 0)
-    local = pc.local_timestamp(column(clamped, pa.timestamp("us", zone)))
-    offsets = (values(flat(local)) - clamped) // 1_000_000
-    if not inside.all():
-        for i in np.flatnonzero(~inside):
-            offsets[i] = utc_offset_s(int(us[i]), zone)
-    return offsets
+    return named_offsets(us, zone)
 
 
 def clock_text(us: int) -> str:
@@ -300,7 +257,7 @@ def _bytea(array: pa.Array, _t: SqlType, _z: str) -> pa.Array:
     return text_column(out_offsets, out, validity(array))
 
 
-_NEEDS_QUOTES = r'(?i)^$|^null$|[{},"\\\s]'
+_NEEDS_QUOTES = r'(?i)^$|^null$|[{},"\\\s\x0b]'
 
 
 def _array(array: pa.Array, t: SqlType, timezone: str) -> pa.Array:
