@@ -16,9 +16,10 @@ from streamsql.dialect.parser import Parser
 from streamsql.dialect.registry import PARSERS, StatementParser
 from streamsql.dialect.statements import Empty, Statement
 
-_CACHE_ENTRIES = 512
-_CACHE_TEXT_MAX = 20_000
+_CACHE_TEXT_MAX = 10_000
 """Texts longer than this (bulk INSERTs) are not kept: they don't come twice."""
+_CACHE_CHARACTERS = 300_000
+"""All texts that are kept; a tree takes about a hundred bytes for each character of its text."""
 
 
 def parse(sql: str, dialect: str = "streamsql") -> list[Statement]:
@@ -38,14 +39,25 @@ def parse(sql: str, dialect: str = "streamsql") -> list[Statement]:
     statements = _parse(sql, dialect)
     if len(sql) <= _CACHE_TEXT_MAX:
         with _lock:
-            _cache[key] = tuple(statements)
-            while len(_cache) > _CACHE_ENTRIES:
-                _cache.popitem(last=False)
+            _keep(key, statements)
     return statements
 
 
 _cache: OrderedDict[tuple[str, str], tuple[Statement, ...]] = OrderedDict()
 _lock = Lock()
+_kept_characters = 0
+
+
+def _keep(key: tuple[str, str], statements: list[Statement]) -> None:
+    """Put into the cache, and the oldest out of it. The lock is held."""
+    global _kept_characters  # noqa: PLW0603
+    if key in _cache:
+        return
+    _cache[key] = tuple(statements)
+    _kept_characters += len(key[0])
+    while _kept_characters > _CACHE_CHARACTERS:
+        (text, _), _ = _cache.popitem(last=False)
+        _kept_characters -= len(text)
 
 
 def parse_expression(sql: str) -> exp.Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -63,6 +64,7 @@ def test_damaged_statement_parses_or_raises_a_proper_error(seed: int) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.skipif("STREAMSQL_DEEP" not in os.environ, reason="only with make test-deep")
 def test_damaged_statements_in_great_number() -> None:
     for seed in range(100, 150):
         test_damaged_statement_parses_or_raises_a_proper_error(seed)

@@ -173,6 +173,18 @@ def test_parse_cache_gives_equal_lists_that_callers_may_change() -> None:
     assert parse("SELECT 1")[0] is first[0]
 
 
+def test_parse_cache_stays_small() -> None:
+    from streamsql.dialect import router
+
+    for number in range(3000):
+        parse(f"SELECT {number} AS {'x' * 200}")
+    assert sum(len(text) for text, _ in router._cache) == router._kept_characters
+    assert router._kept_characters <= router._CACHE_CHARACTERS
+    long = "SELECT '" + "x" * router._CACHE_TEXT_MAX + "'"
+    parse(long)
+    assert not any(text == long for text, _ in router._cache)
+
+
 def test_parse_empty_text_is_one_empty_statement() -> None:
     from streamsql.dialect.statements import Empty
 
