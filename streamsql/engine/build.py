@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class EngineFailed(BaseException):
-    """The engine can not go on: its state in memory is not that of the log. A restart replays it."""
+    """The state in memory is not that of the log: the engine stops. A restart replays the log."""
 
 
 @dataclass

@@ -18,8 +18,8 @@ from streamsql.circuit.graph import NodeFailed
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.errors import DiskError, InvariantViolation, UndefinedTable
-from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.build import EngineFailed
+from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.heal import broken_error, heal
 from streamsql.engine.requests import CommitRequest, StaleRead, Tick
 from streamsql.engine.storage.table import TableChange

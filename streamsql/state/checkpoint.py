@@ -65,6 +65,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def mark_immutable(table: pa.Table) -> pa.Table:
     """Say that the table's memory never changes, so that pages written once need not be again."""
+    if not table.num_columns:  # Arrow would forget the row count
+        return table
     return table.replace_schema_metadata({**(table.schema.metadata or {}), IMMUTABLE: b"1"})
 
 
@@ -226,7 +228,9 @@ class CheckpointStore:
         table = pa.Table.from_batches([b.replace_schema_metadata(None) for b in batches] or [],
                                       schema.remove_metadata())  # fmt: skip
         kept = {k: v for k, v in (schema.metadata or {}).items() if k != IMMUTABLE}
-        return table.replace_schema_metadata(kept or None)
+        if not kept or not table.num_columns:  # without columns Arrow would forget the row count
+            return table
+        return table.replace_schema_metadata(kept)
 
     # -- garbage ---------------------------------------------------------------------------------
     def _collect(self) -> None:
