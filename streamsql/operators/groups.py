@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamsql.core.delta import Int64Array, make_batch
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import hash_columns
+from streamsql.kernels.hashing import hash_columns, hash_rows
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.loops import accumulate as loops
@@ -29,8 +29,12 @@ class Groups:
     owner; its slot is used again.
     """
 
-    def __init__(self, schema: Schema, hashed: Sequence[int], width: int) -> None:
+    def __init__(
+        self, schema: Schema, hashed: Sequence[int], width: int, *, exact: bool = False
+    ) -> None:
+        """exact: keys are told apart by representation (the rows of a Z-set), not by SQL equality."""
         self.schema = schema
+        self._hash = hash_rows if exact else hash_columns
         self.hashed = tuple(hashed)
         self.width = width
         self.cells: Cells = np.zeros((FIRST_SLOTS, width), np.int64)
@@ -53,7 +57,7 @@ class Groups:
 
     def upsert(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
         """(slot of every row int64[n], rows int64[k] that opened a new group)."""
-        h0, h1 = hash_columns(keys, self.hashed)
+        h0, h1 = self._hash(keys, self.hashed)
         slots, new_rows = self.index.upsert_rows(h0, h1)
         if new_rows.size:
             self._room(self.index.num_slots)

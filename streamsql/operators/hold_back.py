@@ -35,9 +35,14 @@ class HoldBack(Operator):
 
     needs_time = True
 
-    def __init__(self, schema: Schema, columns: dict[int, int], lateness_us: int) -> None:
-        """columns: position -> µs to add to its value (window_end 0, an event time 1)."""
+    def __init__(
+        self, schema: Schema, columns: dict[int, int], lateness_us: int, judges: bool
+    ) -> None:
+        """columns: position -> µs to add to its value (window_end 0, an event time 1). judges: rows
+        stand for themselves, so late ones are found here; else the windows below did that, and
+        what comes for a closed window (a delete made its session end earlier) is final too."""
         super().__init__(schema)
+        self.judges = judges
         self.columns = columns
         self.lateness_us = lateness_us
         self.waiting: dict[int, list[Delta]] = {}
@@ -55,15 +60,22 @@ class HoldBack(Operator):
         if valid is not None:
             step.null_event_times += int(times.size - np.count_nonzero(valid))
             delta, times = delta.take(np.flatnonzero(valid)), times[valid]
-        before = np.full(times.size, self.released)
-        if delta.row_watermark is not None:
-            before = np.maximum(before, delta.row_watermark)
-        late = is_late(times, before, self.lateness_us)
-        if bool(late.any()):
-            judged = Delta(delta.batch, delta.weights, before)
-            report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema)
-            delta, times = delta.take(np.flatnonzero(~late)), times[~late]
+        if self.judges:
+            delta, times = self._on_time(step, delta, times)
         self._keep(Delta(delta.batch, delta.weights), times)
+
+    def _on_time(self, step: Step, delta: Delta, times: Int64Array) -> tuple[Delta, Int64Array]:
+        """Without the entries whose row closed before they came."""
+        before = delta.row_watermark
+        if before is None:
+            before = np.full(times.size, self.released)
+        late = is_late(times, before, self.lateness_us)
+        if not bool(late.any()):
+            return delta, times
+        judged = Delta(delta.batch, delta.weights, before)
+        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema)
+        kept = np.flatnonzero(~late)
+        return delta.take(kept), times[kept]
 
     def _close_us(self, batch: pa.RecordBatch) -> tuple[Int64Array, np.ndarray | None]:
         """(close time of each row without the allowed lateness, which rows have one or None)."""
@@ -151,12 +163,13 @@ class HoldBack(Operator):
 def add_hold_back(build: Builder, source: int) -> int | None:
     """Hold back the rows of a node by its windows, else by its event times; None if it has none."""
     below = build.operator(source)
+    judges = not below.closes
     columns = dict(below.closes) or dict.fromkeys(sorted(below.event_times), 1)
     if not columns:
         return None
 
     def make() -> HoldBack:
-        made = HoldBack(below.schema, columns, below.lateness_us)
+        made = HoldBack(below.schema, columns, below.lateness_us, judges)
         move(below, made, {i: [i] for i in range(len(below.schema))})
         made.closes = columns
         made.append_only = True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
@@ -12,8 +10,10 @@ from streamsql.core.delta import Int64Array
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.operators import saved
+from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import CloseQueue
 from streamsql.operators.groups import Groups
+from streamsql.operators.late import is_late
 from streamsql.operators.loops import sessions as loops
 
 NO_TIME = loops.NO_TIME
@@ -119,6 +119,47 @@ class SessionBounds:
             return False
         known = marks > NO_WATERMARK + self.lateness_us
         return bool((known & (times <= marks - self.lateness_us)).any())
+
+    def late_inserts(
+        self, parts: Int64Array, times: Int64Array, marks: Int64Array
+    ) -> BoolArray:
+        """Which rows are late, row by row in their order; the sessions stay as they are."""
+        names = ("head", "floor", "numbers", *_BY_SESSION)
+        self._room(self.slots + times.size)
+        before = {name: getattr(self, name).copy() for name in names}
+        queue, self.queue = self.queue, CloseQueue()
+        out, _ = self.place(parts, times, marks)
+        for name, array in before.items():
+            setattr(self, name, array)
+        self.queue = queue
+        return out < 0
+
+    def late_deletes(
+        self, parts: Int64Array, times: Int64Array, marks: Int64Array
+    ) -> BoolArray:
+        """Which retractions come too late: their session is closed, or freed already."""
+        sessions = self.locate(parts, times)
+        known = np.maximum(sessions, 0)
+        late = is_late(self.last[known] + self.gap_us, marks, self.lateness_us)
+        floor = self.floor[parts]
+        freed = (floor != NO_TIME) & (floor >= times - self.gap_us)
+        result: BoolArray = np.where(sessions >= 0, late, freed | (sessions < 0))
+        return result
+
+    def locate(self, parts: Int64Array, times: Int64Array) -> Int64Array:
+        """The session that spans each time, or -1."""
+        out = np.empty(times.size, np.int64)
+        loops.locate(parts, times, self.head, self.first, self.last, self.older, out)
+        return out
+
+    def touch(self, slots: Int64Array) -> Int64Array:
+        """Remember the bounds of sessions before they change; returns those not touched before."""
+        touched = np.empty(slots.size, np.int64)
+        found = loops.touch(
+            slots, self.tick, self.first, self.last, self.stamp, self.old_first, self.old_last,
+            touched,
+        )  # fmt: skip
+        return touched[:found]
 
     def _room(self, sessions: int) -> None:
         if sessions > self.first.size:
@@ -249,10 +290,3 @@ def _extended(array: Int64Array, size: int, fill: int) -> Int64Array:
     out = np.full(size, fill, np.int64)
     out[: array.size] = array
     return out
-
-
-def session_keys(batch: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> pa.RecordBatch:
-    """The partition columns of a batch."""
-    from streamsql.operators.columns import select
-
-    return select(batch, columns, schema)

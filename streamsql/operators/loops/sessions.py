@@ -145,3 +145,52 @@ def relink(
             older[n] = k
         else:
             head[p] = k
+
+
+@kernel
+def locate(parts: Any, times: Any, head: Any, first: Any, last: Any, older: Any, out: Any) -> None:
+    """out: int64[n], the session that spans each time, or NONE."""
+    for i in range(parts.size):
+        s = head[parts[i]]
+        while s >= 0 and first[s] > times[i]:
+            s = older[s]
+        out[i] = s if s >= 0 and last[s] >= times[i] else NONE
+
+
+@kernel
+def touch(
+    slots: Any, tick: int, first: Any, last: Any, stamp: Any, old_first: Any, old_last: Any,
+    touched: Any,
+) -> int:  # fmt: skip
+    """Remember the bounds of sessions that are about to change; the new ones go to `touched`."""
+    found = 0
+    for i in range(slots.size):
+        s = slots[i]
+        if s >= 0 and stamp[s] != tick:
+            stamp[s], old_first[s], old_last[s] = tick, first[s], last[s]
+            touched[found] = s
+            found += 1
+    return found
+
+
+@kernel
+def pieces(group: Any, times: Any, gap: int, longest: int, out_start: Any, out_end: Any) -> None:
+    """Bounds of the session of each row, rows sorted by (group, time): cut at gaps, and where a row
+    lies `longest` (0 = no limit) or more behind its session's start."""
+    n = times.size
+    i = 0
+    while i < n:
+        j = i + 1
+        while (
+            j < n
+            and group[j] == group[i]
+            and times[j] - times[j - 1] <= gap
+            and (longest == 0 or times[j] - times[i] < longest)
+        ):
+            j += 1
+        end = times[j - 1] + gap
+        if longest != 0:
+            end = min(end, times[i] + longest)
+        for k in range(i, j):
+            out_start[k], out_end[k] = times[i], end
+        i = j
