@@ -31,6 +31,10 @@ Lower = Callable[[Any, "Builder"], int | None]
 """(logical node, builder) -> the circuit node that computes it, or None = "not mine"."""
 
 
+Mark = tuple[int, dict[int, tuple[LogicalPlan, int]]]
+"""Where `Builder.undo` goes back to."""
+
+
 class Builder:
     """Adds the operators of one view, sharing those that are there already.
 
@@ -106,13 +110,15 @@ class Builder:
         """From now on the plan is computed by this node."""
         self._lowered[id(plan)] = (plan, node)
 
-    def mark(self) -> int:
+    def mark(self) -> Mark:
         """A point to come back to with `undo`."""
-        return len(self.new_nodes)
+        return len(self.new_nodes), dict(self._lowered)
 
-    def undo(self, mark: int) -> None:
-        """Take back what was lowered since the mark."""
-        gone = set(self.circuit.discard(self.new_nodes[mark:]))
+    def undo(self, mark: Mark) -> None:
+        """Take back what was lowered since the mark, also where it was found and not made: another
+        view's node of that plan must not be taken for the one that is held back."""
+        count, lowered = mark
+        gone = set(self.circuit.discard(self.new_nodes[count:]))
         self.new_nodes = [n for n in self.new_nodes if n not in gone]
-        self._lowered = {k: v for k, v in self._lowered.items() if v[1] not in gone}
+        self._lowered = {k: v for k, v in lowered.items() if v[1] not in gone}
         self.closing.clear()
