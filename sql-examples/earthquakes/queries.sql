@@ -1,11 +1,12 @@
 -- The liveliest hours.
-SELECT window_start, quakes, strongest, felt
-FROM quakes_by_hour ORDER BY quakes DESC, window_start LIMIT 10;
+SELECT hour, quakes, strongest, felt
+FROM quakes_by_hour ORDER BY quakes DESC, hour LIMIT 10;
 
--- How much of the week came too late for the final counts?
+-- How much of the week came too late for its hour, and how late was it?
 SELECT (SELECT sum(quakes) FROM quakes_by_hour) AS reports,
-       (SELECT sum(quakes) FROM hourly_final) AS in_time,
-       (SELECT count(*) FROM streamsql.late_rows WHERE view = 'hourly_final') AS late;
+       (SELECT sum(quakes) FROM hourly_on_time) AS on_time,
+       count(*) AS late, max(late_by) AS latest
+FROM streamsql.late_rows WHERE view = 'hourly_on_time';
 
 -- The strongest quakes by network.
 SELECT net, rank, mag, place FROM strongest ORDER BY net, rank;

@@ -11,12 +11,21 @@ CREATE TABLE quakes (
 WITH (connector = 'file', path = 'sql-examples/data/earthquakes.jsonl')
 FORMAT PLAIN ENCODE JSON;
 
+-- No window: every report counts, however late it comes.
 CREATE MATERIALIZED VIEW quakes_by_hour AS
-SELECT window_start, count(*) AS quakes, max((properties).mag) AS strongest,
+SELECT date_trunc('hour', happened) AS hour, count(*) AS quakes,
+       max((properties).mag) AS strongest,
        count(*) FILTER (WHERE (properties).mag >= 2.5) AS felt
+FROM quakes
+GROUP BY date_trunc('hour', happened);
+
+-- A window takes rows until the watermark has passed its end; what comes later is late.
+CREATE MATERIALIZED VIEW hourly_on_time AS
+SELECT window_start, count(*) AS quakes, max((properties).mag) AS strongest
 FROM TUMBLE(quakes, happened, INTERVAL '1 hour')
 GROUP BY window_start;
 
+-- The same, but a window appears only when it is final.
 CREATE MATERIALIZED VIEW hourly_final AS
 SELECT window_start, count(*) AS quakes, max((properties).mag) AS strongest
 FROM TUMBLE(quakes, happened, INTERVAL '1 hour')

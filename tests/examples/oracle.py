@@ -56,9 +56,17 @@ VIEWS: dict[str, dict[str, str]] = {
     },
     "earthquakes": {
         "quakes_by_hour": f"""
-            SELECT time_bucket(INTERVAL 1 HOUR, happened), count(*), max(p.mag),
+            SELECT date_trunc('hour', happened), count(*), max(p.mag),
                    count(*) FILTER (WHERE p.mag >= 2.5)
             FROM {QUAKES} GROUP BY 1""",
+        "hourly_on_time": f"""
+            WITH q AS (SELECT *, time_bucket(INTERVAL 1 HOUR, happened) AS start,
+                              max(happened) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING
+                                                  AND 1 PRECEDING) - INTERVAL 6 HOUR AS mark
+                       FROM {QUAKES})
+            SELECT start, count(*), max(p.mag) FROM q
+            WHERE coalesce(start + INTERVAL 1 HOUR > mark, true)
+            GROUP BY start""",
         "hourly_final": f"""
             WITH q AS (SELECT *, time_bucket(INTERVAL 1 HOUR, happened) AS start,
                               max(happened) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING
@@ -75,7 +83,8 @@ VIEWS: dict[str, dict[str, str]] = {
         "swarms": f"""
             WITH s AS (SELECT p.net AS net, p.mag AS mag, happened AS t,
                               t - lag(t) OVER (PARTITION BY p.net ORDER BY happened)
-                              <= INTERVAL 3 HOUR AS joined FROM {QUAKES}),
+                              <= INTERVAL 3 HOUR AS joined
+                       FROM {QUAKES} q WHERE NOT list_contains({{late}}, q.n)),
                  g AS (SELECT *, count(*) FILTER (WHERE joined IS NOT true)
                                  OVER (PARTITION BY net ORDER BY t
                                        ROWS UNBOUNDED PRECEDING) AS session FROM s)
@@ -95,3 +104,29 @@ LATE_QUAKES = f"""
                FROM {QUAKES})
     SELECT count(*) FROM q WHERE start + INTERVAL 1 HOUR <= mark"""
 """How many reports come when their hour is closed."""
+
+
+def late_for_swarms(rows: list[tuple[int, str, int]]) -> list[int]:
+    """Numbers of the reports that come too late for their swarm.
+
+    rows: (number, network, event time in µs) in order of arrival. The rule, one row at a time: a
+    row is late when it is at most a gap from a closed swarm, or when it would be a swarm of its own
+    that is closed already; a swarm is closed when the watermark before the row is at its end.
+    """
+    gap, delay = 3 * 3600 * 10**6, 6 * 3600 * 10**6
+    late, latest = [], None
+    swarms: dict[str, list[tuple[int, int]]] = {}
+    for number, net, at in rows:
+        mark = latest - delay if latest is not None else -(2**62)
+        near = [s for s in swarms.get(net, []) if s[0] - gap <= at <= s[1] + gap]
+        if any(last + gap <= mark for _, last in near) or (not near and at + gap <= mark):
+            late.append(number)
+        else:
+            rest = [s for s in swarms.get(net, []) if s not in near]
+            merged = (min([at, *(s[0] for s in near)]), max([at, *(s[1] for s in near)]))
+            swarms[net] = [*rest, merged]
+        latest = at if latest is None else max(latest, at)
+    return late
+
+
+ARRIVALS = f"SELECT n, p.net, epoch_us(happened) FROM {QUAKES} ORDER BY n"

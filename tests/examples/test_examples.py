@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import streamsql
-from tests.examples.oracle import LATE_QUAKES, VIEWS
+from tests.examples.oracle import ARRIVALS, LATE_QUAKES, VIEWS, late_for_swarms
 
 EXAMPLES = Path(__file__).parents[2] / "sql-examples"
 DATA = EXAMPLES / "data"
@@ -45,7 +45,10 @@ def bag(rows: list[tuple]) -> Counter:
 def batch(sql: str) -> list[tuple]:
     with duckdb.connect() as con:
         con.execute("SET TimeZone = 'UTC'")
-        return con.execute(sql.format(data=DATA)).fetchall()
+        late = []
+        if "{late}" in sql:
+            late = late_for_swarms(con.execute(ARRIVALS.format(data=DATA)).fetchall())
+        return con.execute(sql.format(data=DATA, late=late)).fetchall()
 
 
 @pytest.fixture(scope="module", params=list(VIEWS))
@@ -91,5 +94,9 @@ def test_late_reports_are_recorded(example):
     name, session = example
     if name != "earthquakes":
         pytest.skip("only the earthquakes are out of order")
-    sql = "SELECT count(*) FROM streamsql.late_rows WHERE view LIKE '%hourly_final'"
-    assert session.execute(sql).fetchall() == batch(LATE_QUAKES)
+    sql = "SELECT count(*) FROM streamsql.late_rows WHERE view = '{}'"
+    for view in ("hourly_on_time", "hourly_final"):
+        assert session.execute(sql.format(view)).fetchall() == batch(LATE_QUAKES)
+    with duckdb.connect() as con:
+        late = late_for_swarms(con.execute(ARRIVALS.format(data=DATA)).fetchall())
+    assert session.execute(sql.format("swarms")).fetchall() == [(len(late),)]
