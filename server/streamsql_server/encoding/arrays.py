@@ -1,4 +1,4 @@
-"""Arrays of every type: `{1,NULL,"a b"}`; dimensions and elements in binary."""
+"""Arrays of every type: dimensions, then the elements."""
 
 from __future__ import annotations
 
@@ -22,17 +22,13 @@ from streamsql_server.encoding.pieces import (
     offsets_of,
     valid_mask,
 )
-from streamsql_server.encoding.wire_type import WireContext, WireType
+from streamsql_server.encoding.wire_type import WireType
 
 MAX_DIMENSIONS = 6
-_QUOTED = r'^$|[{}",\\\s\x0b]|^(?i:null)$'
 
 
 def array_of(element: WireType, lower_bound: int = 1) -> WireType:
     """The array type over `element`."""
-
-    def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-        return _text(column, type_, element, context)
 
     def binary(column: pa.Array, type_: SqlType) -> Encoded:
         return _binary(column, type_, element, lower_bound)
@@ -45,7 +41,6 @@ def array_of(element: WireType, lower_bound: int = 1) -> WireType:
         "_" + element.name,
         -1,
         0,
-        text,
         binary if element.binary else None,
         parse_binary if element.parse_binary else None,
     )
@@ -64,31 +59,6 @@ def _offsets(lengths: AnyArray) -> AnyArray:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
-
-
-# --- text -----------------------------------------------------------------------------------------
-def _text(column: pa.Array, type_: SqlType, element: WireType, context: WireContext) -> pa.Array:
-    child_type = _element_type(type_)
-    values = column.flatten()
-    if pa.types.is_list(column.type.value_type):
-        parts = _text(values, child_type, element, context)
-    else:
-        parts = element.text(values, child_type, context)
-        quoted = pc.fill_null(pc.match_substring_regex(parts, _QUOTED), False)
-        if pc.any(quoted).as_py():
-            escaped = pc.replace_substring_regex(
-                parts, pattern=r'(["\\])', replacement=r"\\\1"
-            )  # fmt: skip
-            escaped = pc.binary_join_element_wise('"', escaped, '"', "")
-            parts = pc.if_else(quoted, escaped, parts)
-    parts = pc.fill_null(parts, "NULL")
-    offsets = pa.array(_offsets(_lengths(column)).astype(np.int32))
-    lists = pa.ListArray.from_arrays(offsets, parts.cast(pa.string()))
-    shown = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
-    valid = valid_mask(column)
-    if valid is None:
-        return shown
-    return pc.if_else(pa.array(valid), shown, pa.scalar(None, pa.string()))
 
 
 # --- binary ---------------------------------------------------------------------------------------

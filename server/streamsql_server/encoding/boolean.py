@@ -1,19 +1,13 @@
-"""bool: `t` and `f`; one byte."""
+"""bool: one byte."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import Encoded, from_fixed, valid_mask
-from streamsql_server.encoding.wire_type import WireContext, WireType
-
-
-def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-    """`t` or `f`."""
-    return pc.if_else(column, "t", "f")
+from streamsql_server.encoding.wire_type import WireType
 
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
@@ -32,5 +26,6 @@ def parse_binary(data: bytes) -> bool:
 
 
 BOOLEAN = WireType(
-    16, "bool", 1, 1000, text, binary, parse_binary, lambda value: "t" if value else "f", plain=True
-)
+    16, "bool", 1, 1000, binary, parse_binary,
+    text_value=lambda value: "t" if value else "f", plain=True,
+)  # fmt: skip

@@ -8,12 +8,7 @@ import pyarrow as pa
 
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
-from streamsql_server.encoding.wire_type import BinaryEncoder, WireContext, WireType
-
-
-def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-    """Decimal digits."""
-    return column.cast(pa.string())
+from streamsql_server.encoding.wire_type import BinaryEncoder, WireType
 
 
 def _binary(arrow: pa.DataType, dtype: str) -> BinaryEncoder:
@@ -36,6 +31,12 @@ def parser(width: int, *, signed: bool = True) -> Callable[[bytes], int]:
     return parse_binary
 
 
-INT2 = WireType(21, "int2", 2, 1005, text, _binary(pa.int16(), "i2"), parser(2), str, plain=True)
-INT4 = WireType(23, "int4", 4, 1007, text, _binary(pa.int32(), "i4"), parser(4), str, plain=True)
-INT8 = WireType(20, "int8", 8, 1016, text, _binary(pa.int64(), "i8"), parser(8), str, plain=True)
+INT2 = WireType(
+    21, "int2", 2, 1005, _binary(pa.int16(), "i2"), parser(2), text_value=str, plain=True
+)
+INT4 = WireType(
+    23, "int4", 4, 1007, _binary(pa.int32(), "i4"), parser(4), text_value=str, plain=True
+)
+INT8 = WireType(
+    20, "int8", 8, 1016, _binary(pa.int64(), "i8"), parser(8), text_value=str, plain=True
+)

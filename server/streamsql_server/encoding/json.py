@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streamsql.core.types import Kind, SqlType
-from streamsql_server.encoding import json_values
+from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import Encoded, Pieces, constant_width, from_strings
-from streamsql_server.encoding.wire_type import WireContext, WireType
-
-_UTC = WireContext()
-
-
-def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-    """The stored text, which is normalised already; structs and maps as JSON objects."""
-    if type_.kind in (Kind.STRUCT, Kind.MAP):
-        return json_values.to_json(column, type_, context)
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+from streamsql_server.encoding.wire_type import UTC, WireType, cast_text
 
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
     """Byte 1, then the text."""
-    import pyarrow.compute as pc
-
-    body = from_strings(text(column, type_, _UTC))
+    body = from_strings(cast_text(column, type_, UTC))
     null = body.lengths < 0
     version = constant_width(np.ones(len(null), np.uint8))
     joined = pc.binary_join_element_wise(version, body.data, pa.scalar(b"", pa.binary()))
@@ -40,4 +29,4 @@ def parse_binary(data: bytes) -> str:
     return data[1:].decode("utf-8")
 
 
-JSONB = WireType(3802, "jsonb", -1, 3807, text, binary, parse_binary)
+JSONB = WireType(3802, "jsonb", -1, 3807, binary, parse_binary)

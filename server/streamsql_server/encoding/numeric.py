@@ -1,4 +1,4 @@
-"""numeric: plain decimal text; base-10000 digits in binary.
+"""numeric: base-10000 digits.
 
 A NUMERIC with a known scale shows all its decimals. A bare NUMERIC is stored with ten, and a
 computed one with as many as fit; their trailing zeros are not shown, since nobody asked for them.
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import (
@@ -23,7 +22,7 @@ from streamsql_server.encoding.pieces import (
     binary_array,
     valid_mask,
 )
-from streamsql_server.encoding.wire_type import WireContext, WireType
+from streamsql_server.encoding.wire_type import WireType
 
 MAX_PRECISION = 38
 BASE_DIGITS = 4
@@ -37,35 +36,10 @@ def _as_decimal(column: pa.Array) -> pa.Array:
 
 
 def hides_zeros(type_: SqlType) -> bool:
-    """Are trailing zeros of this type's values only storage? (The same rule as in casts to text.)"""
+    """Are trailing zeros only storage? (The same rule as in casts to text.)"""
     if type_.precision is None:
         return True
     return not type_.constrained and type_.precision == MAX_PRECISION
-
-
-# --- text -----------------------------------------------------------------------------------------
-def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-    """Never an exponent: Arrow writes `1E-10`, PostgreSQL `0.0000000001`."""
-    column = _as_decimal(column)
-    out = column.cast(pa.string())
-    scale = column.type.scale
-    if scale > 6:
-        exponent = pc.fill_null(pc.match_substring(out, "E"), False)
-        if pc.any(exponent).as_py():
-            fixed = _small(out.filter(exponent), scale)
-            out = pc.replace_with_mask(out, exponent, fixed)
-    if scale > 0 and hides_zeros(type_):
-        out = pc.ascii_rtrim(pc.ascii_rtrim(out, "0"), ".")
-    return out
-
-
-def _small(texts: pa.Array, scale: int) -> pa.Array:
-    """`-1.5E-9` at scale 10 to `-0.0000000015`: the digits are all there, only the point moves."""
-    part = pc.extract_regex(texts, pattern=r"^(?P<sign>-?)(?P<head>\d)\.?(?P<tail>\d*)E")
-    digits = pc.binary_join_element_wise(part.field("head"), part.field("tail"), "")
-    return pc.binary_join_element_wise(
-        part.field("sign"), "0.", pc.utf8_lpad(digits, scale, "0"), ""
-    )
 
 
 # --- binary ---------------------------------------------------------------------------------------
@@ -178,4 +152,4 @@ def parse_binary(data: bytes) -> Any:
     return Decimal(f"{minus}{head}.{shown}" if scale else f"{minus}{head}")
 
 
-NUMERIC = WireType(1700, "numeric", -1, 1231, text, binary, parse_binary, plain=True)
+NUMERIC = WireType(1700, "numeric", -1, 1231, binary, parse_binary, plain=True)

@@ -9,7 +9,6 @@ from streamsql.core.errors import FeatureNotSupported
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.integers import parser
 from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
-from streamsql_server.encoding.text import text
 from streamsql_server.encoding.wire_type import WireType
 
 
@@ -31,7 +30,7 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
 
 def oid_like(oid: int, name: str, array_oid: int) -> WireType:
     """A type of four bytes that shows as its number or as a name."""
-    return WireType(oid, name, 4, array_oid, text, binary, parser(4, signed=False), str)
+    return WireType(oid, name, 4, array_oid, binary, parser(4, signed=False), text_value=str)
 
 
 OID = oid_like(26, "oid", 1028)

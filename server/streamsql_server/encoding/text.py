@@ -6,12 +6,7 @@ import pyarrow as pa
 
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import Encoded, from_strings
-from streamsql_server.encoding.wire_type import WireContext, WireType
-
-
-def text(column: pa.Array, type_: SqlType, context: WireContext) -> pa.Array:
-    """The characters themselves (a catalog column of another Arrow type is cast)."""
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+from streamsql_server.encoding.wire_type import WireType
 
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
@@ -28,7 +23,7 @@ def parse_binary(data: bytes) -> str:
 
 def text_like(oid: int, name: str, array_oid: int, typlen: int = -1) -> WireType:
     """A type whose both forms are its characters."""
-    return WireType(oid, name, typlen, array_oid, text, binary, parse_binary, str)
+    return WireType(oid, name, typlen, array_oid, binary, parse_binary, text_value=str)
 
 
 TEXT = text_like(25, "text", 1009)

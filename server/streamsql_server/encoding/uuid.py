@@ -1,4 +1,4 @@
-"""uuid: 36 characters; 16 bytes."""
+"""uuid: 16 bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 from streamsql.core.errors import InvalidTextRepresentation
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import Encoded, from_fixed, from_strings, valid_mask
-from streamsql_server.encoding.text import text
 from streamsql_server.encoding.wire_type import WireType
 
 _DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
@@ -44,4 +43,4 @@ def parse_binary(data: bytes) -> str:
     return str(uuid.UUID(bytes=data))
 
 
-UUID = WireType(2950, "uuid", 16, 2951, text, binary, parse_binary, str, plain=True)
+UUID = WireType(2950, "uuid", 16, 2951, binary, parse_binary, text_value=str, plain=True)

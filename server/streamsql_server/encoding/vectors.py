@@ -38,5 +38,5 @@ def _binary(element: WireType) -> BinaryEncoder:
     return binary
 
 
-INT2VECTOR = WireType(22, "int2vector", -1, 1006, text, _binary(INT2))
-OIDVECTOR = WireType(30, "oidvector", -1, 1013, text, _binary(OID))
+INT2VECTOR = WireType(22, "int2vector", -1, 1006, _binary(INT2), text=text)
+OIDVECTOR = WireType(30, "oidvector", -1, 1013, _binary(OID), text=text)
