@@ -25,7 +25,7 @@ FLIGHTS_PATH = "'sql-examples/data/flights.parquet'"
 
 TOP = """
 SELECT airline, flights, cancelled, round(100.0 * late / flights, 1) AS late_percent, mean_delay
-FROM airline_punctuality ORDER BY late_percent DESC, airline LIMIT 10"""
+FROM airline_punctuality WHERE flights >= 20 ORDER BY late_percent DESC, airline LIMIT 10"""
 PROGRESS = (
     "SELECT max(latest) AS latest, coalesce(sum(flights), 0) AS flights FROM airline_punctuality"
 )
@@ -176,10 +176,11 @@ class _Demo:
                 session.run(statement)
 
     def _announce(self, port: int) -> None:
-        days = self._speed / 86_400
+        days = self._speed / 86_400 * 60
+        shown = f"{days:,.0f}" if days >= 10 else f"{days:.2g}"
         self._say(
-            f"A year of departures from New York, {self._speed:g} times as fast as it was"
-            f" ({days * 60:.3g} days a minute).\n"
+            f"A year of departures from New York, {self._speed:,.0f} times as fast as it was"
+            f" ({shown} days a minute).\n"
             "Look from another terminal:\n\n"
             f"    psql -h {self._host} -p {port} -d streamsql"
             ' -c "SELECT * FROM delays_by_weather"\n\n'
