@@ -49,12 +49,13 @@ class DatagenSource(SourceReader):
         format: Any = None,
         *,
         time_column: int | None = None,
+        paced: bool = True,
         clock: Callable[[], float] = time.monotonic,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         given = Options("datagen", options, format.options if format else {})
         rate = given.number("rows-per-second", "datagen.rows.per.second", "rows_per_second")
-        self._rate = 10.0 if rate is None else rate
+        self._rate = 0.0 if not paced else 10.0 if rate is None else rate
         self._limit = given.integer("number-of-rows", "datagen.number.of.rows", "number_of_rows")
         given.text("datagen.split.num")  # one reader makes them all, whatever the split
         self._seed = given.integer("seed", default=1) or 0

@@ -49,6 +49,7 @@ class FileSource(SourceReader):
         format: FormatDef | None = None,
         *,
         time_column: int | None = None,
+        paced: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         given = Options("file", options, format.options if format else {})
@@ -60,7 +61,8 @@ class FileSource(SourceReader):
         self._pace: Pace | None = None
         if given.choice("replay", among=("off", "event_time"), default="off") == "event_time":
             self._event_time = EventTimeColumn(schema, given.text("replay_column"), time_column)
-            self._pace = Pace(given.number("speed", default=1.0) or 1.0, clock)
+            speed = given.number("speed", default=1.0) or 1.0
+            self._pace = Pace(speed, clock) if paced else None
         given.finish()
         self._require_something()
         self._done: dict[str, int] = {}

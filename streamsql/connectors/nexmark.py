@@ -47,6 +47,7 @@ class NexmarkSource(SourceReader):
         format: Any = None,
         *,
         time_column: int | None = None,
+        paced: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         given = Options("nexmark", options, format.options if format else {})
@@ -70,7 +71,7 @@ class NexmarkSource(SourceReader):
         self._events = events
         self._pick = [_picker(table, c.name, c.type) for c in schema]
         self._per_block = BLOCK_EVENTS if table == "all" else ROWS_PER_BLOCK[table]
-        self._rows_per_second = rate * self._per_block / BLOCK_EVENTS
+        self._rows_per_second = rate * self._per_block / BLOCK_EVENTS if paced else 0.0
         self._row = 0
         self._start: tuple[float, int] | None = None
         self._block: tuple[int, pa.RecordBatch] | None = None

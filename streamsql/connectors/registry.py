@@ -31,8 +31,10 @@ def open_source(
     format: FormatDef | None = None,
     *,
     time_column: int | None = None,
+    paced: bool = True,
 ) -> SourceReader:
     """The reader for these WITH options. time_column: position of the watermark column in schema.
+    paced: False = as fast as it can, for reading the past again.
 
     Raises: FeatureNotSupported (0A000) for a connector that does not exist,
         InvalidParameterValue (22023) for options that are missing or wrong.
@@ -44,4 +46,4 @@ def open_source(
             f'connector "{name}" is not supported as a source',
             hint=f"Available connectors: {', '.join(SOURCES)}.",
         )
-    return factory(options, schema, format, time_column=time_column)
+    return factory(options, schema, format, time_column=time_column, paced=paced)

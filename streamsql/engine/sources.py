@@ -81,7 +81,7 @@ class SourceRuntime:
         """Open and close a reader once, so that wrong options fail the CREATE."""
         self._open().close()
 
-    def _open(self) -> Any:
+    def _open(self, *, paced: bool = True) -> Any:
         from streamsql.connectors.registry import open_source
 
         relation = self.relation
@@ -89,7 +89,9 @@ class SourceRuntime:
         format_ = statement.format if isinstance(statement, CreateTable) else None
         column = relation.watermark_column
         time_column = self._delivered.index(column) if column in self._delivered else None
-        return open_source(relation.options, self.reader_schema, format_, time_column=time_column)
+        return open_source(
+            relation.options, self.reader_schema, format_, time_column=time_column, paced=paced
+        )
 
     # --- the reader thread ----------------------------------------------------------------------
     @property
@@ -215,7 +217,7 @@ class SourceRuntime:
     def _read_again(self, wanted: dict[str, int]) -> dict[str, pa.RecordBatch]:
         found: dict[str, list[pa.RecordBatch]] = {p: [] for p in wanted}
         missing = dict(wanted)
-        reader = self._open()
+        reader = self._open(paced=False)
         patience = time.monotonic() + HISTORY_PATIENCE_S
         try:
             while any(n > 0 for n in missing.values()):

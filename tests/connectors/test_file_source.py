@@ -232,6 +232,14 @@ def test_replay_lets_event_time_advance_at_its_speed(tmp_path):
     assert [n for _, n in drain(again)] == [3, 4]
 
 
+def test_replay_that_is_not_paced_reads_on_without_waiting(tmp_path):
+    path = timed_file(tmp_path)
+    options = {"connector": "file", "path": str(path), "replay": "event_time", "speed": "1"}
+    source = open_source(options, TIMED, CSV, paced=False)
+    assert [n for _, n in drain(source)] == [0, 1, 2, 3, 4, 5]
+    assert source.finished
+
+
 def test_replay_column_may_be_milliseconds_inside_a_struct(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text("".join(f'{{"p":{{"ms":{s * 1000}}}}}\n' for s in (0, 1, 2, 3)))
