@@ -242,6 +242,16 @@ def shift_outer(plan: LogicalPlan, by: int, above: int = 0) -> LogicalPlan:
     return map_outer_plan(plan, move)
 
 
+def deepen(expr: Expr, levels: int) -> Expr:
+    """The expression moved below `levels` more row boundaries, its own row moving along: references
+    that leave it go that much further up."""
+
+    def move(ref: OuterRef, level: int) -> Expr:
+        return replace(ref, depth=ref.depth + levels) if ref.depth > level else ref
+
+    return map_outer(expr, move)
+
+
 def row_columns(expr: Expr) -> set[int]:
     """Columns of the expression's own row that it reads, those inside its subqueries included."""
     used: set[int] = set()

@@ -10,8 +10,10 @@ import pytest
 from streamsql.plan.nodes import Limit, Sort
 from streamsql.plan.optimizer import RULES, optimize
 from streamsql.plan.optimizer.driver import everywhere
+from tests.plan.generator import Generator
 from tests.plan.shapes import SHAPES
 from tests.plan.support import bag, bind, tables
+from tests.plan.validate import validate
 
 SEEDS = range(3)
 DEEP_SEEDS = range(100, 140)
@@ -23,6 +25,8 @@ def check(sql: str, seeds: range) -> None:
     for name, rule in RULES:
         steps.append((name, everywhere(steps[-1][1], rule)))
     assert steps[-1][1] == optimize(bound)
+    for _, plan in steps:
+        validate(plan)
     assert all(p.schema.types == bound.schema.types for _, p in steps)
     assert all(p.schema.names == bound.schema.names for _, p in steps)
     for seed in seeds:
@@ -50,3 +54,15 @@ def test_rules_keep_the_rows_on_many_tables(sql: str) -> None:
 
 def test_there_are_enough_shapes() -> None:
     assert len(set(SHAPES)) >= 100
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rules_keep_the_rows_of_random_queries(seed: int) -> None:
+    check(Generator(seed).query(), range(1))
+
+
+@pytest.mark.deep
+@pytest.mark.skipif("STREAMSQL_DEEP" not in os.environ, reason="only with make test-deep")
+@pytest.mark.parametrize("seed", range(1000, 3000))
+def test_rules_keep_the_rows_of_many_random_queries(seed: int) -> None:
+    check(Generator(seed).query(), range(2))

@@ -21,7 +21,7 @@ from streamsql.core.errors import (
 )
 from streamsql.core.types import BOOLEAN, Kind, SqlType
 from streamsql.functions.coerce import coerce
-from streamsql.functions.expressions import Expr, walk
+from streamsql.functions.expressions import Call, Expr, Literal, walk
 from streamsql.plan.binder.context import Statement
 from streamsql.plan.binder.env import Env, position_of
 from streamsql.plan.binder.parameters import note_types
@@ -97,7 +97,7 @@ class ExprBinder:
 
     def coerce(self, expr: Expr, target: SqlType, context: str = "implicit") -> Expr:
         """functions.coerce, which also tells the type of parameters."""
-        result = coerce(expr, target, context)
+        result = coerce(expr, target, context, timezone=self.statement.context.timezone)
         note_types(self.statement.context, result)
         return result
 
@@ -105,9 +105,24 @@ class ExprBinder:
         """A function or operator by PostgreSQL's overload rules."""
         from streamsql.functions.resolve import resolve_call
 
-        result = resolve_call(name, args, position)
+        result = self._in_session_zone(resolve_call(name, args, position), args)
         note_types(self.statement.context, result)
         return result
+
+    def _in_session_zone(self, result: Expr, args: list[Expr]) -> Expr:
+        """Untyped literals that became TIMESTAMPTZ are read in the session's time zone."""
+        zone = self.statement.context.timezone
+        if zone == "UTC" or not isinstance(result, Call) or len(result.args) != len(args):
+            return result
+        read = tuple(
+            coerce(given, made.type, timezone=zone)
+            if made.type.kind is Kind.TIMESTAMPTZ
+            and isinstance(given, Literal)
+            and given.type.kind is Kind.UNKNOWN
+            else made
+            for given, made in zip(args, result.args, strict=True)
+        )
+        return replace(result, args=read)
 
     def within(self, construct: str) -> ExprBinder:
         """The same place inside of a construct that forbids aggregates, OVER and sets."""

@@ -34,7 +34,7 @@ from streamsql.plan.optimizer.predicates import (
     parts_of,
     rejects_null,
 )
-from streamsql.plan.visit import remap_columns, replace_columns, row_columns, shift_columns
+from streamsql.plan.visit import deepen, remap_columns, replace_columns, row_columns, shift_columns
 
 Predicates = list[Expr]
 
@@ -158,14 +158,14 @@ def _join(plan: Join, predicates: Predicates) -> Pushed:
         if side == "left" and keeps_left:
             to_left.append(p)
         elif side == "right" and keeps_right:
-            to_right.append(shift_columns(p, -width))
+            to_right.append(_to_right(plan, p))
         else:
             left_over.append(p)
     kept: Predicates = []
     for p in conditions:
         side = _side(p, width) if can_move(p) else "both"
         if side == "right" and keeps_left:
-            to_right.append(shift_columns(p, -width))
+            to_right.append(_to_right(plan, p))
         elif side == "left" and keeps_right:
             to_left.append(p)
         else:
@@ -186,7 +186,7 @@ def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
         if side == "left":
             to_left.append(p)
         elif side == "right":
-            to_right.append(shift_columns(p, -width))
+            to_right.append(_to_right(plan, p))
         elif p not in kept:
             kept.append(p)
     condition = condition_of(kept)
@@ -211,7 +211,7 @@ def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
         if plan.kind.startswith("asof") or plan.null_aware:
             kept.append(p)
         elif side == "right":
-            to_right.append(shift_columns(p, -width))
+            to_right.append(_to_right(plan, p))
         elif side == "left" and plan.kind == "semi":
             to_left.append(p)
         else:
@@ -223,6 +223,12 @@ def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
         condition=condition_of(kept),
     )
     return joined, left_over
+
+
+def _to_right(plan: Join, predicate: Expr) -> Expr:
+    """A predicate over right's columns, as a filter of the right input."""
+    moved = shift_columns(predicate, -len(plan.left.schema))
+    return deepen(moved, 1) if plan.lateral else moved
 
 
 def _side(predicate: Expr, width: int) -> str:

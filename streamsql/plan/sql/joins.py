@@ -23,7 +23,8 @@ def join_source(low: Lowering, plan: Join, env: Env) -> Source:
         return _lateral(low, plan, left, width, env)
     right = low.source(plan.right, env)
     row = _both(left.row, right.row, width)
-    right_sql = f"({right.sql})" if isinstance(plan.right, Join) else right.sql
+    nested = isinstance(plan.right, Join) and plan.right.kind in _JOIN_WORDS
+    right_sql = f"({right.sql})" if nested else right.sql
     word = _JOIN_WORDS[plan.kind]
     if plan.kind == "cross":
         return Source(f"{left.sql} CROSS JOIN {right_sql}", row)
