@@ -55,20 +55,25 @@ def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
         ):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)
             engine.builder.restore_watermark(relation)
-    changes: dict[int, Delta] = {}
     engine.views = {}
     for oid, old in views.items():
         state = rebuilt(engine, old, views)
         engine.views[oid] = state
-        if state.broken is not None:
-            continue
-        engine.nodes[oid] = state.node
-        engine.views_of_node.setdefault(state.node, []).append(state)
-        fresh, shown = state.contents(), old.contents().negate()
-        changes[oid] = consolidate(concat([fresh, shown], state.schema))
-        state.log = old.log
-        state.store = old.store
-    return changes
+        if state.broken is None:
+            engine.nodes[oid] = state.node
+            engine.views_of_node.setdefault(state.node, []).append(state)
+    return {
+        oid: adopt_rows(state, views[oid])
+        for oid, state in engine.views.items()
+        if state.broken is None
+    }
+
+
+def adopt_rows(state: ViewState, old: ViewState) -> Delta:
+    """Put the rows that were shown back into a rebuilt view; what they differ by is its change."""
+    fresh, shown = state.contents(), old.contents().negate()
+    state.log, state.store = old.log, old.store
+    return consolidate(concat([fresh, shown], state.schema))
 
 
 def rebuilt(engine: Engine, old: ViewState, views: dict[int, ViewState]) -> ViewState:

@@ -237,7 +237,7 @@ def test_views_are_filled_anew_when_their_saved_state_does_not_fit(monkeypatch):
 
     files = MemoryFileSystem()
     db = opened(files)
-    db.execute(SETUP)
+    db.execute(SETUP.split("UPDATE", maxsplit=1)[0])
     expected = contents(db)[:6]
     db.close()
 
@@ -248,5 +248,5 @@ def test_views_are_filled_anew_when_their_saved_state_does_not_fit(monkeypatch):
     db = opened(files)
     assert contents(db)[:6] == expected
     db.execute("INSERT INTO t VALUES (77, 1, '2024-01-01 00:11:00')")
-    assert db.execute("SELECT n FROM m WHERE g = 1").fetchall() == [(2,)]
+    assert db.execute("SELECT n FROM m WHERE g = 1").fetchall() == [(3,)]
     db.close()
