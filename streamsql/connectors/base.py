@@ -81,10 +81,10 @@ class SourceReader(abc.ABC):
 
 
 SourceFactory = Callable[..., SourceReader]
-"""(options, schema, format, *, time_column=None, paced=True) -> reader. schema: the columns that the
-source itself delivers (no generated ones). time_column: position of the watermark column, if it is
-one of them. paced: False = rows come as fast as they can, whatever a rate or a replay's speed says:
-the engine reads once more what it has had before."""
+"""(options, schema, format, *, time_column=None, paced=True) -> reader. schema: the columns that
+the source itself delivers (no generated ones). time_column: position of the watermark column, if it
+is one of them. paced: False = rows come as fast as they can, whatever a rate or a replay's speed
+says: the engine reads once more what it has had before."""
 
 
 class Options:
