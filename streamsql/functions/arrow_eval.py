@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.core.types import SqlType
+from streamsql.core.types import Kind, SqlType
 from streamsql.functions import registry
 from streamsql.functions.cast_table import cast_can_fail, cast_kernel
 from streamsql.functions.compute.columns import (
@@ -26,7 +26,7 @@ from streamsql.functions.compute.columns import (
     from_bools,
     valid_mask,
 )
-from streamsql.functions.compute.select import select_rows
+from streamsql.functions.compute.select import select_first, select_rows
 from streamsql.functions.definitions import Failure, FunctionDef, KernelCall, Volatility
 from streamsql.functions.expressions import (
     Call,
@@ -229,6 +229,15 @@ class CaseNode(Node):
         self.fails = any(n.fails for n in parts)
 
     def compute(self, run: Run) -> Value:
+        if not self.fails:
+            conditions = [c.value(run) for c, _ in self.whens]
+            results = [r.value(run) for _, r in self.whens]
+            results.append(self.otherwise.value(run))
+            return select_first(conditions, results, self.type.arrow, run.num_rows)
+        return self._guarded(run)
+
+    def _guarded(self, run: Run) -> Value:
+        """With branches that can fail: only the rows that reach them count."""
         n = run.num_rows
         rest = np.ones(n, np.bool_)
         choice = np.full(n, len(self.whens), np.int8 if len(self.whens) < 127 else np.int32)
@@ -332,6 +341,9 @@ class Compiler:
         definition = registry.definition_of(call.function, tuple(a.type for a in call.args))
         if definition.kernel is None:
             return None
+        fused = _integer_product(call, args)
+        if fused is not None:
+            return fused
         node = KernelNode(
             call.type, definition.kernel, args, strict=definition.strict,
             fails=definition.can_fail,
@@ -380,6 +392,27 @@ class _Held(Node):
 
     def compute(self, run: Run) -> Value:
         return self.held
+
+
+def _integer_product(call: Call, args: Sequence[Node]) -> Node | None:
+    """integer column * NUMERIC constant, without making the column a NUMERIC first."""
+    if call.function != "multiply" or call.type.kind is not Kind.NUMERIC:
+        return None
+    for i, arg in enumerate(call.args):
+        constant = args[1 - i]
+        widened = isinstance(arg, Cast) and arg.arg.type.is_integer
+        if widened and isinstance(constant, ConstantNode) and constant.scalar.is_valid:
+            cast = args[i]
+            if not isinstance(cast, KernelNode) or cast.fails:
+                return None
+            from streamsql.functions.compute import products
+
+            if products.fits(constant.scalar, arg.type, call.type):
+                return KernelNode(
+                    call.type, products.multiply_integers, [cast.args[0], constant],
+                    strict=True, fails=False,
+                )  # fmt: skip
+    return None
 
 
 def _foldable(definition: FunctionDef, args: Sequence[Node]) -> bool:

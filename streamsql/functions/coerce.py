@@ -137,9 +137,7 @@ def _fold_array(expr: Literal, target: SqlType, how: Context) -> Expr | None:
     """A constant array, element by element; None if some element is not that simple."""
     source, wanted = expr.type.element, target.element
     assert source is not None and wanted is not None
-    items = [
-        coerce(Literal(value=v, type=source), wanted, how.name.lower()) for v in expr.value
-    ]
+    items = [coerce(Literal(value=v, type=source), wanted, how.name.lower()) for v in expr.value]
     values = tuple(i.value for i in items if isinstance(i, Literal))
     return replace(expr, value=values, type=target) if len(values) == len(items) else None
 

@@ -41,7 +41,9 @@ def _object(target: SqlType) -> Callable[[AggregateSql], str]:
     def write(a: AggregateSql) -> str:
         order = f" {a.order}" if a.order else ""
         colon = ": " if target is JSONB else " : "
-        pair = f"{_key(a.args[0], a.types[0])} || '{colon}' || {_json(a.args[1], a.types[1], target)}"
+        pair = (
+            f"{_key(a.args[0], a.types[0])} || '{colon}' || {_json(a.args[1], a.types[1], target)}"
+        )
         joined = f"array_to_string(list({a.distinct}{pair}{order}){a.tail}, ', ')"
         if target is JSONB:  # sorted keys, the last of duplicates
             return cast_udf_sql(f"('{{' || {joined} || '}}')", JSON, JSONB, "UTC")

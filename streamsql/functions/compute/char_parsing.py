@@ -40,7 +40,9 @@ def parse(text: str, template: str) -> tuple[int, int | None]:
                 continue
             for c in item.text:
                 # a separator of the template matches any one separator of the text
-                if (at < len(text) and (text[at] == c or not text[at].isalnum())) or (c.isalnum() and at < len(text)):
+                if (at < len(text) and (text[at] == c or not text[at].isalnum())) or (
+                    c.isalnum() and at < len(text)
+                ):
                     at += 1
             continue
         at = _take(text, at, item, i + 1 < len(items) and bool(items[i + 1].key), found)

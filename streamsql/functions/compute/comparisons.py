@@ -30,7 +30,12 @@ def compare(name: str, call: KernelCall, a: Value, b: Value) -> Any:
     kind = call.arg_types[0].kind
     if kind in (Kind.REAL, Kind.DOUBLE):
         return _floats(name, call, a, b)
-    if kind is Kind.NUMERIC and (a.type != b.type):
+    if kind is Kind.NUMERIC:
+        if isinstance(b, pa.Scalar) and a.type != b.type:
+            same = decimals.constant_as(b, a.type)
+            b = b if same is None else same
+        if a.type == b.type:
+            return _ARROW[name](a, b)
         order = decimals.compare(a, b, call.num_rows)
         return from_bools(_ON_ORDER[name](order), validity(a, b))
     if kind in (Kind.INTERVAL, Kind.ARRAY, Kind.STRUCT, Kind.MAP, Kind.JSONB):

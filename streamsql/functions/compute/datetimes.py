@@ -33,25 +33,23 @@ def _us(value: Value, n: int) -> Any:
 
 def civil(days: Any) -> tuple[Any, Any, Any]:
     """(year, month, day) of day numbers, int64 [n]; proleptic Gregorian, year 0 = 1 BC."""
-    z = days + 719468
-    era = z // 146097
-    doe = z - era * 146097
-    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
-    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
-    mp = (5 * doy + 2) // 153
-    day = doy - (153 * mp + 2) // 5 + 1
-    month = np.where(mp < 10, mp + 3, mp - 9)
-    return yoe + era * 400 + (month <= 2), month, day
+    from streamsql.functions.compute import calendar_loops
+
+    numbers = np.ascontiguousarray(days, np.int64)
+    year, month, day = (np.empty(numbers.shape, np.int64) for _ in range(3))
+    calendar_loops.civil(numbers, year, month, day)
+    return year, month, day
 
 
 def days_of(year: Any, month: Any, day: Any) -> Any:
     """Day numbers of dates; inverse of `civil`."""
-    y = year - (month <= 2)
-    era = y // 400
-    yoe = y - era * 400
-    doy = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
-    doe = yoe * 365 + yoe // 4 - yoe // 100 + doy
-    return era * 146097 + doe - 719468
+    from streamsql.functions.compute import calendar_loops
+
+    parts = [np.ascontiguousarray(np.broadcast_to(x, np.shape(year)), np.int64)
+             for x in (year, month, day)]  # fmt: skip
+    out = np.empty(np.shape(year), np.int64)
+    calendar_loops.days_of(*parts, out)
+    return out
 
 
 def month_length(year: Any, month: Any) -> Any:

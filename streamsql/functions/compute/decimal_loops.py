@@ -190,6 +190,22 @@ def _truncate(low, high, k, limbs, away):  # type: ignore[no-untyped-def]
     return low, high
 
 
+@njit
+def _divide_small(a, factor, b):  # type: ignore[no-untyped-def]
+    """(low, high, remainder) of a * factor // b for a 32-bit b."""
+    mask = np.uint64(0xFFFFFFFF)
+    low, high = umul64(a, factor)
+    q3 = (high >> U32) // b
+    rest = (high >> U32) - q3 * b
+    t = (rest << U32) | (high & mask)
+    q2 = t // b
+    t = ((t - q2 * b) << U32) | (low >> U32)
+    q1 = t // b
+    t = ((t - q1 * b) << U32) | (low & mask)
+    q0 = t // b
+    return (q1 << U32) | q0, (q3 << U32) | q2, t - q0 * b
+
+
 @kernel
 def divide(a, sa, b, sb, k, precision, out, bad):  # type: ignore[no-untyped-def]
     """out = round(a * 10^k / b), below 10^precision; k <= 76."""
@@ -206,6 +222,14 @@ def divide(a, sa, b, sb, k, precision, out, bad):  # type: ignore[no-untyped-def
             any_bad = True
             out[i, 0] = U0
             out[i, 1] = U0
+            continue
+        if ah == U0 and bh == U0 and k <= 19 and (bl >> U32) == U0:
+            # a 128-bit dividend and a 32-bit divisor: four machine divisions
+            low, high, rl = _divide_small(al, POW10[k, 0], bl)
+            if rl * np.uint64(2) >= bl:
+                low, high = add128(low, high, U1, U0)
+            _store(out, bad, i, na != nb, low, high, ll, lh)
+            any_bad = any_bad or bad[i] != 0
             continue
         mul128_limbs(al, ah, U1, U0, u)
         limbs_scale_up(u, k)

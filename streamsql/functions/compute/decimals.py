@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,43 @@ from streamsql.functions.textio.scalar_input import numeric_overflow
 _UP, _TRUNCATE, _FLOOR, _CEILING = 0, 1, 2, 3
 
 
+@lru_cache(maxsize=4096)
+def _constant_words(value: pa.Scalar) -> Any:
+    return decimal_words(pa.repeat(value, 1))
+
+
 def _words(value: Value) -> tuple[Any, int, int]:
     """(uint64 [m, 2], step, scale): m = n and step 1 for a column, m = 1 and step 0 for a constant."""
     if isinstance(value, pa.Array):
         return decimal_words(value), 1, value.type.scale
-    return decimal_words(pa.repeat(value, 1)), 0, value.type.scale
+    return _constant_words(value), 0, value.type.scale
+
+
+@lru_cache(maxsize=4096)
+def unscaled_constant(value: pa.Scalar) -> int:
+    """The digits of a constant as one integer."""
+    return int.from_bytes(_constant_words(value)[0].tobytes(), "little", signed=True)
+
+
+def as_int64(a: pa.Array) -> Any:
+    """The column's low words [n], if every value fits in 64 bits; else None."""
+    words = decimal_words(a).view(np.int64)
+    low = words[:, 0]
+    return low if np.array_equal(words[:, 1], low >> 63) else None
+
+
+@lru_cache(maxsize=4096)
+def constant_as(value: pa.Scalar, t: pa.DataType) -> pa.Scalar | None:
+    """The constant in another decimal type, or None if that does not hold it exactly."""
+    shift = t.scale - value.type.scale
+    digits = unscaled_constant(value)
+    if shift < 0 and digits % 10**-shift:
+        return None
+    scaled = digits * 10**shift if shift >= 0 else digits // 10**-shift
+    if abs(scaled) >= 10**t.precision:
+        return None
+    raw = scaled.to_bytes(16, "little", signed=True)
+    return pa.Array.from_buffers(t, 1, [None, pa.py_buffer(raw)])[0]
 
 
 def decimal_result(

@@ -20,7 +20,21 @@ from streamsql.functions.textio.output import zone_offsets
 from streamsql.functions.units import SCALES, unit_of
 
 DATE_FIELDS = frozenset(
-    ["day", "month", "quarter", "year", "decade", "century", "millennium", "week", "isoyear", "dow", "isodow", "doy", "julian"]
+    [
+        "day",
+        "month",
+        "quarter",
+        "year",
+        "decade",
+        "century",
+        "millennium",
+        "week",
+        "isoyear",
+        "dow",
+        "isodow",
+        "doy",
+        "julian",
+    ]
 )
 
 
@@ -100,6 +114,12 @@ def unscaled_field(call: KernelCall, a: pa.Array, field: str) -> Any | None:
             part = np.abs(offset) // 3600 if field == "timezone_hour" else np.abs(offset) // 60 % 60
             return sign * part
         local = local_from_utc(raw, call.timezone)
+    if field == "hour":  # floor division: times before 1970 count up within their day, too
+        hours = local // 3_600_000_000
+        return hours - hours // 24 * 24
+    if field == "minute":
+        minutes = local // 60_000_000
+        return minutes - minutes // 60 * 60
     found = _clock_field(local % US_PER_DAY, field)
     if found is not None:
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,11 @@ from streamsql.functions.definitions import KernelCall
 
 def numbers(value: Value) -> Any:
     """numpy data of a column, or a numpy scalar of a constant."""
-    if isinstance(value, pa.Array):
-        return values(value)
+    return values(value) if isinstance(value, pa.Array) else _constant(value)
+
+
+@lru_cache(maxsize=4096)
+def _constant(value: pa.Scalar) -> Any:
     return values(pa.repeat(value, 1))[0]
 
 
@@ -97,16 +101,16 @@ def divide(call: KernelCall, a: Value, b: Value) -> Any:
 def modulo(call: KernelCall, a: Value, b: Value) -> Any:
     """Remainder with the sign of the dividend."""
     x, y = numbers(a), numbers(b)
-    zero = y == 0
-    if np.any(zero):
-        rows = np.broadcast_to(zero, call.num_rows)
-        call.fail(rows, DivisionByZero, "division by zero")
-        y = np.where(zero, 1, y).astype(np.asarray(y).dtype)
-    if np.any(y == -1):  # min % -1 overflows in C; the remainder by 1 is the same
-        y = np.where(y == -1, 1, y).astype(np.asarray(y).dtype)
-    data = np.broadcast_to(np.fmod(x, y), call.num_rows)
+    if isinstance(b, pa.Scalar) and y != 0 and y != -1:
+        return column(np.fmod(x, y), call.type.arrow, validity(a))
+    zero = np.broadcast_to(y == 0, call.num_rows)
+    if zero.any():
+        call.fail(zero, DivisionByZero, "division by zero")
+    # min % -1 overflows in C; the remainder by 1 is the same
+    safe = np.where((y == 0) | (y == -1), 1, y).astype(np.asarray(y).dtype)
+    data = np.broadcast_to(np.fmod(x, safe), call.num_rows)
     result = column(data, call.type.arrow, validity(a, b))
-    return with_nulls_at(result, np.broadcast_to(zero, call.num_rows)) if np.any(zero) else result
+    return with_nulls_at(result, zero) if zero.any() else result
 
 
 def negate(call: KernelCall, a: pa.Array) -> Any:

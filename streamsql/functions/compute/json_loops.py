@@ -141,3 +141,198 @@ def classify(starts, ends, data, out):  # type: ignore[no-untyped-def]
                     break
         else:
             out[i] = 4
+
+
+@njit
+def _scan_number(data, at, end, out, o):  # type: ignore[no-untyped-def]
+    """(position behind, end of output), or (-1, o) if it is no plain number in normal form."""
+    start = at
+    if data[at] == 45:
+        at += 1
+    if at >= end or data[at] < 48 or data[at] > 57:
+        return -1, o
+    zero = data[at] == 48
+    if zero and at + 1 < end and 48 <= data[at + 1] <= 57:
+        return -1, o
+    nonzero = not zero
+    while at < end and 48 <= data[at] <= 57:
+        at += 1
+    if at < end and data[at] == 46:
+        at += 1
+        digits = at
+        while at < end and 48 <= data[at] <= 57:
+            nonzero = nonzero or data[at] != 48
+            at += 1
+        if at == digits:
+            return -1, o
+    if at < end and (data[at] == 101 or data[at] == 69):
+        return -1, o
+    if data[start] == 45 and not nonzero:  # -0 is written 0
+        return -1, o
+    for i in range(start, at):
+        out[o] = data[i]
+        o += 1
+    return at, o
+
+
+@njit
+def _scan_string(data, at, end, out, o, plain):  # type: ignore[no-untyped-def]
+    """(position behind, end of output) of the string at `at`; -1 if it must be written otherwise.
+    plain: no escapes at all (keys)."""
+    out[o] = 34
+    o += 1
+    at += 1
+    while at < end:
+        c = data[at]
+        if c == 34:
+            out[o] = 34
+            return at + 1, o + 1
+        if c < 32:
+            return -1, o
+        if c == 92:
+            at += 1
+            if plain or at >= end:
+                return -1, o
+            e = data[at]
+            # " \ b f n r t stay as they are; / and u are written otherwise
+            if not (e == 34 or e == 92 or e == 98 or e == 102 or e == 110 or e == 114 or e == 116):
+                return -1, o
+            out[o] = 92
+            o += 1
+            c = e
+        out[o] = c
+        o += 1
+        at += 1
+    return -1, o
+
+
+@njit
+def _scan_word(data, at, end, out, o):  # type: ignore[no-untyped-def]
+    """true, false, null."""
+    c = data[at]
+    n = 5 if c == 102 else 4
+    if at + n > end:
+        return -1, o
+    fits = False
+    if c == 116:
+        fits = data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101
+    elif c == 110:
+        fits = data[at + 1] == 117 and data[at + 2] == 108 and data[at + 3] == 108
+    elif c == 102:
+        fits = (
+            data[at + 1] == 97
+            and data[at + 2] == 108
+            and data[at + 3] == 115
+            and data[at + 4] == 101
+        )
+    if not fits:
+        return -1, o
+    for i in range(n):
+        out[o] = data[at + i]
+        o += 1
+    return at + n, o
+
+
+@njit
+def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-untyped-def]
+    """Write one document in jsonb's normal form from out[o]; returns its end, or -1 if the document
+    is not valid or needs more than spacing (unsorted keys, escapes, exponents)."""
+    depth = 0
+    expect_key = False
+    at = _skip_space(data, at, end)
+    while True:
+        if at >= end:
+            return -1
+        c = data[at]
+        if expect_key:
+            if c != 34:
+                return -1
+            begin = o
+            at, o = _scan_string(data, at, end, out, o, True)
+            if at < 0:
+                return -1
+            last, size = key_at[depth], key_end[depth] - key_at[depth]
+            if last >= 0:
+                length = o - begin
+                if length < size:
+                    return -1
+                if length == size:
+                    greater = False
+                    for k in range(length):
+                        if out[begin + k] != out[last + k]:
+                            greater = out[begin + k] > out[last + k]
+                            break
+                    if not greater:
+                        return -1
+            key_at[depth], key_end[depth] = begin, o
+            at = _skip_space(data, at, end)
+            if at >= end or data[at] != 58:
+                return -1
+            out[o] = 58
+            out[o + 1] = 32
+            o += 2
+            at = _skip_space(data, at + 1, end)
+            expect_key = False
+            continue
+        if c == 123 or c == 91:
+            depth += 1
+            if depth >= kinds.size:
+                return -1
+            kinds[depth] = c
+            key_at[depth] = -1
+            key_end[depth] = -1
+            out[o] = c
+            o += 1
+            at = _skip_space(data, at + 1, end)
+            if at < end and data[at] == c + 2:  # the closing one of both pairs is two behind
+                out[o] = c + 2
+                o += 1
+                at += 1
+                depth -= 1
+            else:
+                expect_key = c == 123
+                continue
+        elif c == 34:
+            at, o = _scan_string(data, at, end, out, o, False)
+        elif c == 45 or 48 <= c <= 57:
+            at, o = _scan_number(data, at, end, out, o)
+        else:
+            at, o = _scan_word(data, at, end, out, o)
+        if at < 0:
+            return -1
+        while True:  # behind a value
+            at = _skip_space(data, at, end)
+            if depth == 0:
+                return o if at == end else -1
+            if at >= end:
+                return -1
+            c = data[at]
+            if c == 44:
+                out[o] = 44
+                out[o + 1] = 32
+                o += 2
+                at = _skip_space(data, at + 1, end)
+                expect_key = kinds[depth] == 123
+                break
+            if c != kinds[depth] + 2:
+                return -1
+            out[o] = c
+            o += 1
+            at += 1
+            depth -= 1
+
+
+@kernel
+def normalise(offsets, data, valid, out_offsets, out, hard, kinds, key_at, key_end):  # type: ignore[no-untyped-def]
+    """Each row in jsonb's normal form; hard [n] marks the rows that need the slow way (then empty).
+    out: twice the bytes of the input. kinds, key_at, key_end: scratch, one a nesting level."""
+    o = 0
+    for i in range(hard.size):
+        if valid[i]:
+            done = _normal(data, offsets[i], offsets[i + 1], out, o, kinds, key_at, key_end)
+            if done < 0:
+                hard[i] = True
+            else:
+                o = done
+        out_offsets[i + 1] = o
+    return o

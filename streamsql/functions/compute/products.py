@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
+from streamsql.core.types import SqlType
 from streamsql.functions.compute import decimals
-from streamsql.functions.compute.columns import Value, column, validity
+from streamsql.functions.compute.columns import Value, column, validity, values
 from streamsql.functions.definitions import KernelCall
 
 
@@ -25,25 +24,35 @@ def multiply(call: KernelCall, a: Value, b: Value) -> pa.Array:
             a.type.precision + b.type.precision,
             a.type.scale + b.type.scale,
         )
-        factor = _unscaled(b)
+        factor = decimals.unscaled_constant(b)
         if exact and abs(factor) < 2**63:
-            narrow = _as_int64(a)
+            narrow = decimals.as_int64(a)
             if narrow is not None:
                 from streamsql.functions.compute import decimal_loops
 
                 out = np.empty((call.num_rows, 2), np.uint64)
-                decimal_loops.int_times_constant(narrow, factor, out)
+                decimal_loops.int_times_constant(np.ascontiguousarray(narrow), factor, out)
                 return column(out, call.type.arrow, validity(a))
     return decimals.multiply(call, a, b)
 
 
-def _unscaled(b: pa.Scalar) -> int:
-    words = decimals.decimal_words(pa.repeat(b, 1))[0]
-    return int.from_bytes(words.tobytes(), "little", signed=True)
+def fits(constant: pa.Scalar, column_type: SqlType, result: SqlType) -> bool:
+    """Whether `multiply_integers` gives the exact product of such a column and the constant."""
+    precision, scale = column_type.storage_precision_scale
+    exact = (precision + constant.type.precision, scale + constant.type.scale)
+    return (
+        scale == 0
+        and result.storage_precision_scale == exact
+        and abs(decimals.unscaled_constant(constant)) < 2**63
+    )
 
 
-def _as_int64(a: pa.Array) -> Any:
-    """The column's low words, if the high ones only repeat their sign; else None."""
-    words = decimals.decimal_words(a).view(np.int64)
-    low = np.ascontiguousarray(words[:, 0])
-    return low if np.array_equal(words[:, 1], low >> 63) else None
+def multiply_integers(call: KernelCall, a: pa.Array, b: pa.Scalar) -> pa.Array:
+    """An integer column times a NUMERIC constant."""
+    from streamsql.functions.compute import decimal_loops
+
+    out = np.empty((len(a), 2), np.uint64)
+    wide = np.ascontiguousarray(values(a), np.int64)
+    constant = b if isinstance(b, pa.Scalar) else b[0]
+    decimal_loops.int_times_constant(wide, decimals.unscaled_constant(constant), out)
+    return column(out, call.type.arrow, validity(a))

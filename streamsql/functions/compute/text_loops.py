@@ -26,9 +26,9 @@ def gather(data, starts, ends, out_offsets, out):  # type: ignore[no-untyped-def
 
 
 @kernel
-def split_ranges(offsets, data, separator, n, starts, ends):  # type: ignore[no-untyped-def]
+def split_ranges(offsets, data, separator, n, starts, ends, there):  # type: ignore[no-untyped-def]
     """Byte range of the n-th field (n > 0 from the front, n < 0 from the back); empty if there is none.
-    separator: uint8 [m], m > 0."""
+    there: bool [n], zeroed, says which rows have the field. separator: uint8 [m], m > 0."""
     m = separator.size
     first = separator[0]
     for i in range(starts.size):
@@ -51,6 +51,7 @@ def split_ranges(offsets, data, separator, n, starts, ends):  # type: ignore[no-
                 if field == n:
                     starts[i] = begin
                     ends[i] = high if found < 0 else found
+                    there[i] = True
                     break
                 if found < 0:
                     break
@@ -85,6 +86,7 @@ def split_ranges(offsets, data, separator, n, starts, ends):  # type: ignore[no-
                     at += 1
             starts[i] = begin
             ends[i] = high
+            there[i] = True
             while at <= high - m:
                 k = 0
                 while k < m and data[at + k] == separator[k]:

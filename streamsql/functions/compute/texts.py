@@ -17,7 +17,9 @@ from streamsql.functions.compute.columns import (
     flat,
     text_buffers,
     text_column,
+    valid_mask,
     validity,
+    validity_from,
     values,
 )
 from streamsql.functions.compute.grouped import by_value, by_value_failing, constants
@@ -31,10 +33,12 @@ def is_ascii(array: Any) -> bool:
     """Whether the column's text is ASCII only (then bytes are characters)."""
     offsets, data = text_buffers(array)
     used = data[offsets[0] : offsets[-1]] if len(offsets) else data
+    if len(used) < 64:
+        return not used.size or int(used.max()) < 128
     whole = len(used) // 8 * 8
-    if whole and (used[:whole].view(np.uint64) & _HIGH_BITS).any():
-        return False
-    return not (used[whole:] & 0x80).any()
+    # one pass without a temporary: or all words together
+    words = np.bitwise_or.reduce(used[:whole].view(np.uint64))
+    return not (words & _HIGH_BITS) and not (used[whole:] & 0x80).any()
 
 
 def lower(call: KernelCall, a: pa.Array) -> Any:
@@ -262,15 +266,21 @@ def split_part(call: KernelCall, a: pa.Array, separator: pa.Scalar, n: pa.Scalar
     return split_field(a, text, index)
 
 
-def split_field(a: pa.Array, separator: str, index: int) -> pa.Array:
-    """The field column by the byte loops."""
+def split_field(a: pa.Array, separator: str, index: int, *, or_null: bool = False) -> pa.Array:
+    """The index-th field by the byte loops; what is not there is empty, or NULL."""
     from streamsql.functions.compute import text_loops
 
     offsets, data = text_buffers(a)
     starts, ends = np.empty(len(a), np.int32), np.empty(len(a), np.int32)
+    there = np.zeros(len(a), np.bool_)
     raw = np.frombuffer(separator.encode(), np.uint8)
-    text_loops.split_ranges(offsets, data, raw, index, starts, ends)
-    return gather(data, starts, ends, validity(a))
+    text_loops.split_ranges(offsets, data, raw, index, starts, ends, there)
+    if or_null:
+        mask = valid_mask(a)
+        valid = validity_from(there if mask is None else there & mask)
+    else:
+        valid = validity(a)
+    return gather(data, starts, ends, valid)
 
 
 def gather(data: Any, starts: Any, ends: Any, valid: pa.Buffer | None) -> pa.Array:
@@ -291,9 +301,7 @@ def split_index(call: KernelCall, a: pa.Array, separator: pa.Scalar, n: pa.Scala
         return pa.scalar(None, pa.string())
     if not text:
         text = " "
-    field = split_field(a, text, index + 1)
-    enough = pc.greater_equal(pc.count_substring(a, text), index)
-    return pc.if_else(enough, field, pa.scalar(None, pa.string()))
+    return split_field(a, text, index + 1, or_null=True)
 
 
 @constants(1, 2)
@@ -360,7 +368,84 @@ def to_hex(call: KernelCall, a: pa.Array) -> Any:
 
 # --- quoting ---------------------------------------------------------------------------------------
 _RESERVED = frozenset(
-    ["all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check", "collate", "column", "constraint", "create", "current_date", "current_role", "current_time", "current_timestamp", "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false", "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially", "intersect", "into", "lateral", "leading", "limit", "localtime", "localtimestamp", "not", "null", "offset", "on", "only", "or", "order", "placing", "primary", "references", "returning", "select", "session_user", "some", "symmetric", "table", "then", "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where", "window", "with"]
+    [
+        "all",
+        "analyse",
+        "analyze",
+        "and",
+        "any",
+        "array",
+        "as",
+        "asc",
+        "asymmetric",
+        "both",
+        "case",
+        "cast",
+        "check",
+        "collate",
+        "column",
+        "constraint",
+        "create",
+        "current_date",
+        "current_role",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "default",
+        "deferrable",
+        "desc",
+        "distinct",
+        "do",
+        "else",
+        "end",
+        "except",
+        "false",
+        "fetch",
+        "for",
+        "foreign",
+        "from",
+        "grant",
+        "group",
+        "having",
+        "in",
+        "initially",
+        "intersect",
+        "into",
+        "lateral",
+        "leading",
+        "limit",
+        "localtime",
+        "localtimestamp",
+        "not",
+        "null",
+        "offset",
+        "on",
+        "only",
+        "or",
+        "order",
+        "placing",
+        "primary",
+        "references",
+        "returning",
+        "select",
+        "session_user",
+        "some",
+        "symmetric",
+        "table",
+        "then",
+        "to",
+        "trailing",
+        "true",
+        "union",
+        "unique",
+        "user",
+        "using",
+        "variadic",
+        "when",
+        "where",
+        "window",
+        "with",
+    ]
 )
 
 

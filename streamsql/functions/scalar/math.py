@@ -61,7 +61,20 @@ def _sign(types: tuple[SqlType, ...]) -> SqlType:
     return numeric(1, 0, constrained=False)
 
 
-_EVERYWHERE = ["sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "cot", "degrees", "radians", "cbrt"]
+_EVERYWHERE = [
+    "sin",
+    "cos",
+    "tan",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "cot",
+    "degrees",
+    "radians",
+    "cbrt",
+]
 _DOMAIN = ["asin", "acos", "acosh", "atanh", "sqrt", "ln", "log2"]
 
 

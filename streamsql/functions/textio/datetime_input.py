@@ -32,7 +32,26 @@ _MONTHS = {
     for name in names.split()
 }  # fmt: skip
 _WEEKDAYS = frozenset(
-    ["mon", "monday", "tue", "tues", "tuesday", "wed", "wednesday", "weds", "thu", "thur", "thurs", "thursday", "fri", "friday", "sat", "saturday", "sun", "sunday"]
+    [
+        "mon",
+        "monday",
+        "tue",
+        "tues",
+        "tuesday",
+        "wed",
+        "wednesday",
+        "weds",
+        "thu",
+        "thur",
+        "thurs",
+        "thursday",
+        "fri",
+        "friday",
+        "sat",
+        "saturday",
+        "sun",
+        "sunday",
+    ]
 )
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from streamsql.core.types import Kind, SqlType
 from streamsql.functions.compute.columns import column, flat, values
-from streamsql.functions.textio import json_text
+from streamsql.functions.textio import json_column, json_text
 from streamsql.functions.textio.output import to_text
 
 _SPECIAL_FLOATS = r"^(NaN|-?Infinity)$"
@@ -76,10 +76,15 @@ def _iso(text: pa.Array) -> pa.Array:
 
 
 def normalised(array: pa.Array) -> pa.Array:
-    """jsonb text of a column of valid JSON, once per distinct document."""
-    encoded = flat(array.dictionary_encode())
+    """jsonb text of a column of valid JSON."""
+    if not len(array):
+        return array
+    done, hard = json_column.normalise(array)
+    if not hard.any():
+        return done
+    encoded = flat(json_column.hard_rows(array, hard).dictionary_encode())
     texts = [None if v is None else json_text.normalise(v) for v in encoded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    return json_column.merged(done, hard, json_column.spread(texts, encoded))
 
 
 def _lists(array: pa.Array, items: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from streamsql.core.errors import StreamSqlError
 from streamsql.core.types import TIMESTAMP, Kind, SqlType
 from streamsql.functions.compute.columns import flat
 from streamsql.functions.literals import arrow_value
+from streamsql.functions.textio import json_column
 from streamsql.functions.textio.scalar_input import parse_value
 
 Fail = Callable[[Any, type[StreamSqlError], "str | Callable[[int], str]", "str | None"], None]
@@ -47,6 +48,8 @@ def read_column(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Arr
         return pa.array([], t.arrow)
     if t.kind in (Kind.TEXT, Kind.UNKNOWN) or (t.kind is Kind.VARCHAR and t.length is None):
         return text
+    if t.kind in (Kind.JSON, Kind.JSONB):
+        return _json(text, t, timezone, fail)
     fast = _FAST.get(t.kind)
     if fast is not None:
         whole = fast(text, t)
@@ -68,6 +71,25 @@ def _by_distinct(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Ar
                 others = _slow(flat(pc.if_else(rest, text, blank)), t, timezone, fail)
                 return flat(pc.if_else(mask, good, others))
     return _slow(text, t, timezone, fail)
+
+
+def _json(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Array:
+    """Documents checked (json) or brought to normal form (jsonb) by the byte loop, the rest one by one."""
+    done, hard = json_column.normalise(text)
+    if t.kind is Kind.JSON:
+        done = text
+    if not hard.any():
+        return done
+    at = np.flatnonzero(hard)
+
+    def told(rows: Any, error: type[StreamSqlError], message: Any, detail: str | None) -> None:
+        bad = np.zeros(len(text), np.bool_)
+        bad[at[rows]] = True
+        place = {int(r): i for i, r in enumerate(at)}
+        fail(bad, error, lambda row: message(place[row]), detail)
+
+    others = _slow(json_column.hard_rows(text, hard), t, timezone, told)
+    return json_column.merged(done, hard, others)
 
 
 def _slow(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Array:
