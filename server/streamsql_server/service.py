@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -27,6 +25,7 @@ log = structlog.get_logger("streamsql.server")
 
 STOP_CONNECTIONS_S = 1.0
 PROGRESS_AFTER_S = 1.0
+PROGRESS_EVERY_S = 2.0
 SWITCH_INTERVAL_S = 0.001  # a waiting client is answered although a tick runs Python code
 
 
@@ -45,9 +44,9 @@ def serve(
     try:
         listener = bind(host, port)
         context = server_context(*tls) if tls else None
-        with _progress("compiling kernels and opening the database", log_it=log_json):
+        with _Progress("opening the database", log_it=log_json) as progress:
             database = streamsql.connect(path)
-            _warm_up()
+            _warm_up(progress)
     except (StreamSqlError, OSError, ssl.SSLError) as error:
         return _refused(error)
     server = Server(
@@ -89,11 +88,11 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _warm_up() -> None:
+def _warm_up(progress: _Progress) -> None:
     """Compiles the kernels (first start only; later they come from the cache)."""
     warm_up = getattr(streamsql, "warm_up", None)
     if warm_up is not None:
-        warm_up()
+        warm_up(progress.kernels)
 
 
 def _on_signals(stop: threading.Event) -> None:
@@ -114,26 +113,34 @@ def _refused(error: Exception) -> int:
     return 1
 
 
-@contextlib.contextmanager
-def _progress(what: str, *, log_it: bool) -> Iterator[None]:
+class _Progress:
     """Says on stderr what takes longer than a second, and for how long by now."""
-    done = threading.Event()
-    began = time.monotonic()
 
-    def show() -> None:
+    def __init__(self, what: str, *, log_it: bool) -> None:
+        self._what = what
+        self._log_it = log_it
+        self._done = threading.Event()
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def kernels(self, name: str, compiled: int, known: int) -> None:
+        """What is being compiled now; how many kernels are ready, of how many."""
+        self._what = f"compiling kernels, {compiled} of {known} ready: {name}"
+
+    def _show(self) -> None:
         wait_s = PROGRESS_AFTER_S
-        while not done.wait(wait_s):
-            seconds = round(time.monotonic() - began)
-            if log_it:
-                log.info(what, seconds=seconds)
+        while not self._done.wait(wait_s):
+            seconds = round(time.monotonic() - self._began)
+            if self._log_it:
+                log.info(self._what, seconds=seconds)
             else:
-                click.echo(f"{what} … {seconds} s", err=True)
-            wait_s = 5.0
+                click.echo(f"{self._what} … {seconds} s", err=True)
+            wait_s = PROGRESS_EVERY_S
 
-    thread = threading.Thread(target=show, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    def __enter__(self) -> _Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
