@@ -1,14 +1,14 @@
-"""Make `pg15.parquet`, the rows of PostgreSQL 15's own catalogs that never change.
+"""Make `streamsql/engine/pgcatalog/pg15.parquet`, the rows of PostgreSQL 15's own catalogs that never change.
 
 Run against an empty PostgreSQL 15 whose superuser and only database are called `streamsql`:
 
     initdb -D pg -U streamsql --locale=C.UTF-8 -E UTF8
     pg_ctl -D pg -o '-p 25998' start
     psql -p 25998 -U streamsql -d template1 -c 'ALTER DATABASE postgres RENAME TO streamsql'
-    python -m streamsql.engine.pgcatalog.generate 'host=127.0.0.1 port=25998 user=streamsql'
+    python -m tests.engine.generate_pg15 'host=127.0.0.1 port=25998 user=streamsql'
 
 The file has one row a relation: schema, name, oid, its columns as JSON [[name, type oid], …] in
-PostgreSQL's order, and its rows as one Arrow IPC stream (storage types of `types.storage`).
+PostgreSQL's order, and its rows as one Arrow IPC stream (storage types of `pgtypes.storage`).
 OIDs that initdb gave out (12000 and above) are moved to 14000 and above, since our own schemas
 and system relations have OIDs of that range.
 """
@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamsql.engine.pgcatalog import pgtypes
+from streamsql.engine.pgcatalog.static import FILE
 
-OUTPUT = Path(__file__).parent / "pg15.parquet"
+OUTPUT = FILE
 INITDB_OIDS = range(12_000, 14_000)
 MOVED_BY = 2_000
 SCHEMA_OID = {"information_schema": 13_000}
