@@ -13,7 +13,7 @@ from streamsql.core.errors import (
     UndefinedFunction,
     WrongObjectType,
 )
-from streamsql.core.types import INTEGER
+from streamsql.core.types import INTEGER, struct_of
 from streamsql.functions.expressions import Call, Expr
 from streamsql.functions.resolve import (
     is_aggregate,
@@ -192,13 +192,11 @@ def _set_returning(binder: ExprBinder, call: CallSyntax) -> Expr:
         raise _refuse_set(binder, call)
     args = [_argument(binder, a) for a in call.args]
     name, bound, schema = resolve_set_returning(call.name, args, call.position)
-    if len(schema) != 1:
-        raise FeatureNotSupported(
-            f"function {call.name}() returns several columns and can not stand in the select list",
-            position=call.position,
-            hint="Move it into FROM: … , LATERAL function(…) AS f.",
-        )
-    return SetExpr(function=name, args=bound, type=schema[0].type, position=call.position)
+    if len(schema) == 1:
+        type_ = schema[0].type
+    else:
+        type_ = struct_of(tuple((c.name, c.type) for c in schema))
+    return SetExpr(function=name, args=bound, schema=schema, type=type_, position=call.position)
 
 
 def _refuse_set(binder: ExprBinder, call: CallSyntax) -> FeatureNotSupported:

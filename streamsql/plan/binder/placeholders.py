@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from streamsql.core.schema import Schema
 from streamsql.functions.expressions import (
     AggregateCall,
     Expr,
@@ -73,10 +74,12 @@ class GroupingExpr(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class SetExpr(Expr):
-    """A set-returning function in the select list; `type` is that of its one column."""
+    """A set-returning function in the select list; `type` is that of its one column, or a struct of
+    its several columns."""
 
     function: str
     args: tuple[Expr, ...]
+    schema: Schema
 
     def children(self) -> tuple[Expr, ...]:
         return self.args

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from streamsql.core.schema import Column, Schema
-from streamsql.functions.expressions import ColumnRef, Expr, transform
+from streamsql.functions.expressions import Call, Expr, column, transform
 from streamsql.plan.binder.placeholders import SetExpr
 from streamsql.plan.binder.regroup import has_placeholder
 from streamsql.plan.binder.table_functions import table_function, zip_functions
@@ -36,17 +36,27 @@ def add_set_functions(source: LogicalPlan, exprs: Sequence[Expr]) -> tuple[Logic
         if not calls:
             return source, current
         first = len(source.schema)
-        schemas = [Schema((Column(c.function, c.type),)) for c in calls]
         if len(calls) == 1:
-            source = table_function(source, calls[0].function, calls[0].args, schemas[0])
+            only = calls[0]
+            source = table_function(source, only.function, only.args, only.schema)
         else:
-            items = [(c.function, c.args, s) for c, s in zip(calls, schemas, strict=True)]
-            source = zip_functions(source, items)
+            source = zip_functions(source, [(c.function, c.args, c.schema) for c in calls])
+        values = _values(calls, first)
 
-        def swap(e: Expr, calls: list[SetExpr] = calls, first: int = first) -> Expr:
-            if isinstance(e, SetExpr) and e in calls:
-                index = first + calls.index(e)
-                return ColumnRef(index=index, type=e.type, name=e.function, position=e.position)
-            return e
+        def swap(e: Expr, values: dict[SetExpr, Expr] = values) -> Expr:
+            return values.get(e, e) if isinstance(e, SetExpr) else e
 
         current = [transform(e, swap) for e in current]
+
+
+def _values(calls: Sequence[SetExpr], first: int) -> dict[SetExpr, Expr]:
+    """What each call stands for over the expanded row: its column, or a struct of its columns."""
+    found: dict[SetExpr, Expr] = {}
+    for call in calls:
+        refs = [column(first + i, c.type, c.name) for i, c in enumerate(call.schema)]
+        first += len(refs)
+        if len(refs) == 1:
+            found[call] = replace(refs[0], name=call.function, position=call.position)
+        else:
+            found[call] = Call(function="row", args=tuple(refs), type=call.type)
+    return found
