@@ -29,7 +29,7 @@ def rows_of(columns: list[list[str | None]]) -> list[str]:
 
 def error_lines(message: str, detail: str | None, hint: str | None) -> list[str]:
     lines = message.splitlines()
-    lines += [f"DETAIL: {detail}"] if detail else []
+    lines += f"DETAIL: {detail}".splitlines() if detail else []
     return lines + ([f"HINT: {hint}"] if hint else [])
 
 
