@@ -89,7 +89,8 @@ def read_syntax(join: exp.Join) -> JoinSyntax:
     on = join.args.get("on")
     match = join.args.get("match_condition")
     if match is not None:
-        on = match if on is None else exp.And(this=on, expression=match)
+        # trees are shared by the parse cache: a new node takes copies
+        on = match if on is None else exp.And(this=on.copy(), expression=match.copy())
     using = tuple(_identifier(u) for u in join.args.get("using") or ())
     if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "OUTER", "CROSS"):
         raise FeatureNotSupported(

@@ -102,7 +102,8 @@ def bind_values(node: exp.Values, env: Env) -> Bound:
 
 def _table(node: exp.Table, env: Env) -> Bound:
     """TABLE t."""
-    return bind_query_tree(exp.Select(expressions=[exp.Star()], from_=exp.From(this=node)), env)
+    table = exp.From(this=node.copy())
+    return bind_query_tree(exp.Select(expressions=[exp.Star()], from_=table), env)
 
 
 _QUERIES: dict[type[exp.Expression], Callable[..., Bound]] = {

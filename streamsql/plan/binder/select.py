@@ -96,7 +96,7 @@ def _bind_clauses(node: exp.Select, plan: LogicalPlan, plain: ExprBinder) -> Par
     distinct = node.args.get("distinct")
     distinct_on = None
     if distinct is not None and distinct.args.get("on") is not None:
-        keys = [exp.Ordered(this=k) for k in distinct.args["on"].expressions]
+        keys = [exp.Ordered(this=k.copy()) for k in distinct.args["on"].expressions]
         distinct_on = order_items(keys, targets, replace(full, clause="DISTINCT ON"))
     exprs = [t.expr for t in targets]
     exprs += [o.expr for o in (*order, *(distinct_on or [])) if o.expr is not None]

@@ -210,7 +210,9 @@ def _case(binder: ExprBinder, node: exp.Case) -> Expr:
 
 
 def _if(binder: ExprBinder, node: exp.If) -> Expr:
-    return _case(binder, exp.Case(ifs=[node], default=node.args.get("false")))
+    otherwise = node.args.get("false")
+    default = None if otherwise is None else otherwise.copy()
+    return _case(binder, exp.Case(ifs=[node.copy()], default=default))
 
 
 # --- constructors and subscripts ----------------------------------------------------------------
