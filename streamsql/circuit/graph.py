@@ -23,7 +23,7 @@ class Node:
     """One operator in its place.
 
     label: what the node computes; the same after a restart, and equal labels share a node.
-    consumers: (node, port) pairs fed by this node. owners: how many views (or other users) hold it beside its consumers. is_output: its
+    consumers: (node, port) pairs fed by this node. private: its output can not be listed. owners: how many views (or other users) hold it beside its consumers. is_output: its
     deltas are handed out by `step`.
     """
 
@@ -35,6 +35,7 @@ class Node:
     consumers: list[tuple[int, int]] = field(default_factory=list)
     owners: int = 0
     is_output: bool = False
+    private: bool = False
     watermark: int = NO_WATERMARK
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
 
@@ -66,9 +67,17 @@ class Circuit:
         self._check = check
 
     # --- building ------------------------------------------------------------------------------
-    def add(self, operator: Operator, inputs: Sequence[int] = (), label: str = "") -> int:
+    def add(
+        self,
+        operator: Operator,
+        inputs: Sequence[int] = (),
+        label: str = "",
+        *,
+        private: bool = False,
+    ) -> int:
         """Add a node over existing ones and return its number.
 
+        private: what it has put out so far can not be listed (it frees what is final).
         label: says what the node computes, `find(label)` gives it to the next one who asks; state
         is saved under it, so it must not depend on anything that changes over a restart.
         """
@@ -78,6 +87,7 @@ class Circuit:
         if label in self._by_label:
             raise ValueError(f"two nodes named {label}")
         node = Node(node_id, operator, tuple(inputs), label, Delta.empty(operator.schema))
+        node.private = private
         for port, source in enumerate(node.inputs):
             self.nodes[source].consumers.append((node_id, port))
         self.nodes[node_id] = node
@@ -185,7 +195,6 @@ class Circuit:
         """
         new = set(new_nodes)
         run = _Run(self, step, new)
-        run.fresh_readers = new
         known = dict(snapshots)
         for node_id in sorted(new):
             run.wake(node_id)
@@ -194,7 +203,14 @@ class Circuit:
             for port, source in enumerate(self.nodes[node_id].inputs):
                 if source not in new:
                     run.give(node_id, port, self._accumulated(source, known))
-        return run.finish()
+        older = [n.operator for n in self if n.id not in new]
+        for operator in older:
+            operator.given_whole = True
+        try:
+            return run.finish()
+        finally:
+            for operator in older:
+                operator.given_whole = False
 
     def accumulated(self, node_id: int, snapshots: Mapping[int, Delta]) -> Delta:
         """All rows that a node has put out so far; snapshots as for `backfill`.
@@ -218,7 +234,7 @@ class Circuit:
         if node_id in known:
             return True
         node = self.nodes[node_id]
-        can = type(node.operator).current is not Operator.current
+        can = type(node.operator).current is not Operator.current and not node.private
         return can and bool(node.inputs) and all(self.can_list(i, known) for i in node.inputs)
 
     def next_timer_us(self) -> int | None:
@@ -261,7 +277,6 @@ class _Run:
         self.pending: dict[int, dict[int, list[Delta]]] = {}
         self.source_watermarks: dict[int, int] = {}
         self.timers: set[int] = set()
-        self.fresh_readers: set[int] | None = None
 
     def wake(self, node_id: int) -> None:
         if node_id not in self.queued and node_id in self.allowed:

@@ -100,6 +100,9 @@ class Operator(abc.ABC):
         self.closes: Mapping[int, int] = {}
         self.lateness_us = 0
         self.determined: Mapping[int, int] = {}
+        # set during a backfill on older nodes: new readers get all their rows as one delta, so
+        # what they look up as the rows before it must be empty
+        self.given_whole = False
 
     @property
     def name(self) -> str:

@@ -19,6 +19,8 @@ from streamsql.operators import (
     session_aggregate,
     set_operation,
     source,
+    stamp,
+    temporal_filter,
     time_window,
     union,
 )
@@ -30,6 +32,9 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Values, source.lower_values),
     (plan.Project, map.lower_project),
     (plan.Filter, map.lower_filter),
+    (plan.Filter, temporal_filter.lower),
+    (plan.Filter, stamp.lower_filter),
+    (plan.Project, stamp.lower_project),
     (plan.TimeWindow, time_window.lower),
     (plan.TimeWindow, session.lower),
     (plan.Aggregate, panes.lower),

@@ -28,12 +28,19 @@ class Arrange(Operator):
 
     def __init__(self, schema: Schema) -> None:
         super().__init__(schema)
-        self.rows = Arrangement(schema)
+        self._stored = Arrangement(schema)
+        self._nothing = Arrangement(schema)
         self._pending: list[Delta] = []
+
+    @property
+    def rows(self) -> Arrangement:
+        """The rows as they were before this tick."""
+        return self._nothing if self.given_whole else self._stored
 
     def add_key(self, columns: Sequence[int]) -> int:
         """Index the rows by these columns; returns the key id for `rows.probe`."""
-        return self.rows.add_key(columns)
+        self._nothing.add_key(columns)
+        return self._stored.add_key(columns)
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         if deltas[0]:
@@ -42,23 +49,23 @@ class Arrange(Operator):
 
     def commit(self) -> None:
         if self._pending:
-            self.rows.apply(concat(self._pending, self.schema))
+            self._stored.apply(concat(self._pending, self.schema))
             self._pending.clear()
 
     def current(self, *inputs: Delta) -> Delta | None:
-        return self.rows.contents()
+        return self._stored.contents()
 
     def save(self) -> State:
-        return self.rows.save()
+        return self._stored.save()
 
     def load(self, state: State) -> None:
-        self.rows.load(state)
+        self._stored.load(state)
 
     def state_rows(self) -> int:
-        return self.rows.live_rows
+        return self._stored.live_rows
 
     def state_bytes(self) -> int:
-        return self.rows.nbytes
+        return self._stored.nbytes
 
     def explain(self) -> dict[str, str]:
         return {"state": "every row, and an index for each key", "freed": "when the rows go"}

@@ -97,7 +97,7 @@ class Builder:
         found = self.circuit.find(text)
         if found is not None:
             return found
-        node = self.circuit.add(make(), inputs, text)
+        node = self.circuit.add(make(), inputs, text, private=private)
         self.new_nodes.append(node)
         return node
 

@@ -28,8 +28,12 @@ def _connection() -> Any:
     return connection
 
 
-def run(sql: str, inputs: Sequence[tuple[str, pa.Table]], schema: Schema) -> pa.RecordBatch:
+def run(
+    sql: str, inputs: Sequence[tuple[str, pa.Table]], schema: Schema, now_us: int = 0
+) -> pa.RecordBatch:
     """The rows of one SELECT whose columns are c0, c1, …, over tables by name.
+
+    now_us: what now() in it means.
 
     Raises: the StreamSqlError that DuckDB's error stands for.
     """
@@ -40,6 +44,8 @@ def run(sql: str, inputs: Sequence[tuple[str, pa.Table]], schema: Schema) -> pa.
     connection = _connection()
     for name, table in inputs:
         connection.register(name, _with_column(table))
+    if "ssql_now()" in sql:
+        connection.execute(f"SET VARIABLE streamsql_now = make_timestamptz({int(now_us)}::BIGINT)")
     try:
         found = connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:

@@ -74,3 +74,7 @@ class CloseQueue:
         while self._heap and self._heap[0] <= watermark < END_OF_TIME:
             time_us = heapq.heappop(self._heap)
             yield time_us, np.unique(np.concatenate(self._buckets.pop(time_us)))
+
+    def next_us(self) -> int | None:
+        """The time of the first entry, or None."""
+        return self._heap[0] if self._heap else None

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from streamsql.functions.evaluator import Evaluator
 
 
-CLOCK = frozenset({"now", "current_date", "current_time", "localtime", "localtimestamp"})
-"""Functions of the tick's time."""
-
-
 class Map(Operator):
     """Keep the rows where the condition is true, and compute the output columns from them.
 
@@ -175,7 +171,7 @@ def rows_json(delta: Delta, rows: Int64Array, schema: Schema) -> list[str]:
 def is_plain(expr: Expr) -> bool:
     """Whether one row alone decides the expression: no subquery, no outer row, no clock."""
     return not any(
-        isinstance(e, Subquery | OuterRef) or (isinstance(e, Call) and e.function in CLOCK)
+        isinstance(e, Subquery | OuterRef) or (isinstance(e, Call) and e.function == "now")
         for e in walk(expr)
     )
 

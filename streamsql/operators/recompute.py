@@ -157,7 +157,7 @@ class Recompute(Operator):
             for port, delta in zip(self.ports, deltas, strict=True)
         ]
         try:
-            return duck.run(self.sql, tables, self.schema)
+            return duck.run(self.sql, tables, self.schema, step.now_us)
         except StreamSqlError as error:
             whole = self._all_keys(deltas) if lanes is None else lanes
             if whole is None or whole[0].size <= 1:

@@ -1,0 +1,210 @@
+"""Conditions on now(): at which moments of the clock their truth may change, for given rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.core.delta import Int64Array
+from streamsql.core.logical_time import END_OF_TIME, US_PER_DAY
+from streamsql.core.types import Kind
+from streamsql.functions.expressions import (
+    Call,
+    Cast,
+    ColumnRef,
+    Expr,
+    Literal,
+    Subquery,
+    transform,
+    walk,
+)
+from streamsql.operators.columns import BoolArray
+from streamsql.operators.event_time import event_time_us
+from streamsql.operators.loops import windows as loops
+from streamsql.operators.zones import zone
+
+COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+DAYS_PER_MONTH = 30
+
+
+def reads_clock(expr: Expr) -> bool:
+    """Whether now() stands in the expression (not inside of subqueries)."""
+    return any(isinstance(e, Call) and e.function == "now" for e in walk(expr))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One step from now() outwards: plus an interval (sign -1 = minus)."""
+
+    months: int
+    days: int
+    us: int
+    zoned: bool  # the value is an instant: months and days follow the zone's calendar
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A comparison of `row` with a function of now(): it changes when now() passes a threshold.
+
+    row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. shifts: what is added to now(), in
+    order. instant: whether the compared value is an instant (TIMESTAMPTZ), else wall-clock time. by_day: now()
+    was cut to its day somewhere.
+    """
+
+    row: Expr
+    shifts: tuple[Shift, ...]
+    instant: bool
+    by_day: bool
+
+    def moments(self, column: pa.Array, timezone: str) -> tuple[list[Int64Array], BoolArray | None]:
+        """(candidate moments, µs, one array each; which rows have any) for the row side's values."""
+        values, valid = event_time_us(column)
+        found = [self._back(values, timezone)]
+        if self.by_day:
+            found.append(self._back(values + US_PER_DAY, timezone))
+        out = [m + k for m in found for k in (0, 1)]
+        if any(s.months for s in self.shifts):
+            # a day that a month does not have: the condition may change up to three days later
+            out += [m + k * US_PER_DAY for m in found for k in (1, 2, 3)]
+        return out, valid
+
+    def _back(self, values: Int64Array, timezone: str) -> Int64Array:
+        """The now() at which its side equals the value."""
+        local = zone(timezone)
+        wall = not self.instant
+        for shift in reversed(self.shifts):
+            if shift.zoned and wall:
+                values, wall = local.to_utc(values), False
+            if (shift.months or shift.days) and not wall:
+                values = local.to_utc(_minus(local.to_local(values), shift))
+            else:
+                values = _minus(values, shift)
+            values = values - shift.us
+        return local.to_utc(values) if wall else values
+
+
+def _minus(wall: Int64Array, shift: Shift) -> Int64Array:
+    """Wall-clock µs less the months and days of a shift."""
+    if shift.months:
+        day = np.floor_divide(wall, US_PER_DAY)
+        month, first, after, end = (np.empty(wall.size, np.int64) for _ in range(4))
+        loops.month_of(day, month)
+        loops.day_of_month_start(month, first)
+        loops.day_of_month_start(month - shift.months, after)
+        loops.day_of_month_start(month - shift.months + 1, end)
+        moved = np.minimum(after + (day - first), end - 1)
+        wall = wall + (moved - day) * US_PER_DAY
+    return wall - shift.days * US_PER_DAY
+
+
+def thresholds(predicate: Expr) -> list[Threshold] | None:
+    """All comparisons with now() in a predicate, or None if now() is used in another way."""
+    found: list[Threshold] = []
+    return found if _collect(predicate, found) else None
+
+
+def _collect(expr: Expr, found: list[Threshold]) -> bool:
+    if not reads_clock(expr):
+        return not any(isinstance(e, Subquery) for e in walk(expr))
+    if isinstance(expr, Call) and expr.function in COMPARISONS:
+        one = _comparison(*expr.args)
+        if one is None:
+            return False
+        found.append(one)
+        return True
+    if isinstance(expr, Call) and expr.function == "now":
+        return False
+    return all(_collect(c, found) for c in expr.children()) and bool(expr.children())
+
+
+def _comparison(a: Expr, b: Expr) -> Threshold | None:
+    if reads_clock(b):
+        a, b = b, a
+    if reads_clock(b):
+        return None
+    if a.type.kind is Kind.INTERVAL:
+        return _age(a, b)
+    if a.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
+        return None
+    chain = _chain(a)
+    if chain is None:
+        return None
+    shifts, by_day = chain
+    return Threshold(b, tuple(shifts), a.type.kind is Kind.TIMESTAMPTZ, by_day)
+
+
+def _age(a: Expr, b: Expr) -> Threshold | None:
+    """now() - x against a constant interval: x + interval is the moment."""
+    if not isinstance(a, Call) or a.function != "subtract" or not isinstance(b, Literal):
+        return None
+    if b.value is None:
+        return None
+    left, right = a.args
+    months, days, us = b.value
+    span = (months * DAYS_PER_MONTH + days) * US_PER_DAY + us
+    if reads_clock(left) and not reads_clock(right):
+        clock, row, sign = left, right, -1
+    elif reads_clock(right) and not reads_clock(left):
+        clock, row, sign = right, left, 1
+    else:
+        return None
+    chain = _chain(clock)
+    if chain is None or row.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
+        return None
+    instant = clock.type.kind is Kind.TIMESTAMPTZ
+    shifts = [*chain[0], Shift(0, 0, sign * span, instant)]
+    return Threshold(row, tuple(shifts), instant, chain[1])
+
+
+def _chain(expr: Expr) -> tuple[list[Shift], bool] | None:
+    """(what is added to now(), whether it is cut to a day), or None for anything else."""
+    if isinstance(expr, Call) and expr.function == "now":
+        return [], False
+    if isinstance(expr, Cast):
+        below = _chain(expr.arg)
+        if below is None or expr.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
+            return None
+        return below[0], below[1] or expr.type.kind is Kind.DATE
+    if isinstance(expr, Call) and expr.function in ("add", "subtract"):
+        clock, other = expr.args
+        if expr.function == "add" and reads_clock(other):
+            clock, other = other, clock
+        if not isinstance(other, Literal) or other.value is None:
+            return None
+        below = _chain(clock)
+        if below is None:
+            return None
+        sign = -1 if expr.function == "subtract" else 1
+        zoned = clock.type.kind is Kind.TIMESTAMPTZ
+        if other.type.kind is Kind.INTERVAL:
+            months, days, us = other.value
+            shift = Shift(sign * months, sign * days, sign * us, zoned)
+        elif other.type.is_integer and clock.type.kind is Kind.DATE:
+            shift = Shift(0, sign * int(other.value), 0, False)
+        else:
+            return None
+        return [*below[0], shift], below[1]
+    return None
+
+
+def next_moments(candidates: Sequence[Int64Array], now_us: int, size: int) -> Int64Array:
+    """The earliest candidate after `now_us` for each row; END_OF_TIME = none."""
+    best = np.full(size, END_OF_TIME)
+    for moments in candidates:
+        later = moments > now_us
+        best[later] = np.minimum(best[later], moments[later])
+    return best
+
+
+def with_stamp(expr: Expr, column: int) -> Expr:
+    """The expression with now() read from a column of the row."""
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, Call) and e.function == "now":
+            return ColumnRef(index=column, type=e.type)
+        return e
+
+    return transform(expr, one)
