@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("spelling", ["rw", "flink"])
 def test_all_cases_pass_over_the_wire(spelling: str, tmp_path: Path) -> None:
-    from streamsql_server.server import Server  # noqa: PLC0415
+    from streamsql_server.server import Server
 
     report = tmp_path / "report.json"
     with streamsql.connect() as database:

@@ -66,7 +66,7 @@ def test_script_embedded(path: Path, database: streamsql.Database) -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
 def test_script_over_the_wire(path: Path, database: streamsql.Database) -> None:
-    from streamsql_server.server import Server  # noqa: PLC0415
+    from streamsql_server.server import Server
 
     server = Server(database, "127.0.0.1", 0)
     server.start()

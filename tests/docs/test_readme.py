@@ -1,0 +1,113 @@
+"""Every line of the README's tour is run, in order, and answers what stands under it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import streamsql
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and the `text` block right behind it."""
+
+    language: str
+    text: str
+    answer: str | None
+
+
+def blocks() -> list[Block]:
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.S | re.M)
+    out = []
+    for i, (language, text) in enumerate(found):
+        if language == "text":
+            continue
+        following = found[i + 1] if i + 1 < len(found) else ("", "")
+        out.append(Block(language, text, following[1].strip() if following[0] == "text" else None))
+    return out
+
+
+def test_readme_has_no_other_kinds_of_block() -> None:
+    assert {b.language for b in blocks()} <= {"sh", "sql", "python"}
+
+
+def test_sql_of_the_tour_answers_what_it_says() -> None:
+    from streamsql_server.server import Server
+
+    with streamsql.connect() as database:
+        server = Server(database, "127.0.0.1", 0)
+        server.start()
+        try:
+            with psycopg.connect(
+                host="127.0.0.1", port=server.port, dbname="streamsql", user="tour", autocommit=True
+            ) as connection:
+                for block in (b for b in blocks() if b.language == "sql"):
+                    cursor = connection.cursor()
+                    cursor.execute(block.text.encode())
+                    lines = []
+                    while True:
+                        if block.answer is not None and cursor.description is not None:
+                            lines += [
+                                " | ".join("" if v is None else str(v) for v in row)
+                                for row in cursor.fetchall()
+                            ]
+                        if not cursor.nextset():
+                            break
+                    if block.answer is not None:
+                        assert "\n".join(lines) == block.answer, block.text
+        finally:
+            server.stop()
+
+
+def test_python_of_the_tour_prints_what_it_says() -> None:
+    programs = [b for b in blocks() if b.language == "python"]
+    assert programs
+    for block in programs:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(block.text, "README.md", "exec"), {})
+        assert out.getvalue().strip() == block.answer
+
+
+COMMANDS = sorted(
+    {
+        line.split("#")[0].strip()
+        for block in blocks()
+        if block.language == "sh"
+        for line in block.text.splitlines()
+        if line.strip()
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_the_readme_exists(command: str) -> None:
+    words = shlex.split(command)
+    if words[0] == "make":
+        done = subprocess.run(
+            ["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    elif words[0] == "streamsql":
+        options = [w.partition("=")[0] for w in words[2:] if w.startswith("--")]
+        done = subprocess.run(
+            [sys.executable, "-m", "streamsql", words[1], *([] if words[1].startswith("-") else ["--help"])],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert all(option in done.stdout for option in options)
+    else:
+        assert words[0] == "psql"
