@@ -21,7 +21,7 @@ from streamsql.functions.compute.columns import (
     validity,
     values,
 )
-from streamsql.functions.numeric_types import MAX_PRECISION
+from streamsql.functions.numeric_types import MAX_PRECISION, MIN_DIVISION_SCALE
 from streamsql.functions.textio.calendar import (
     DATE_INFINITY,
     TIMESTAMP_INFINITY,
@@ -75,10 +75,14 @@ def patched(text: pa.Array, rows: Any, write: Callable[[int], str]) -> pa.Array:
 
 
 def trims(t: SqlType) -> bool:
-    """Whether a NUMERIC's trailing zeros are storage, not something that the user wrote."""
+    """Whether a NUMERIC's trailing zeros are storage, not something that the user wrote.
+
+    Those of bare NUMERIC, quotients and averages are; sums and products keep their operands' scale.
+    """
     if t.precision is None:
         return True
-    return not t.constrained and t.precision == MAX_PRECISION
+    widened = not t.constrained and t.precision == MAX_PRECISION
+    return widened and (t.scale or 0) >= MIN_DIVISION_SCALE
 
 
 def _numeric(array: pa.Array, t: SqlType, _z: str) -> pa.Array:
