@@ -18,6 +18,7 @@ import streamsql
 from streamsql.core.errors import StreamSqlError
 from streamsql.engine.api import DatabaseApi
 from streamsql_server import __version__
+from streamsql_server.encoding import assembly
 from streamsql_server.network.tls import server_context
 from streamsql_server.server import CannotListen, Server, bind
 
@@ -93,6 +94,8 @@ def _warm_up(progress: _Progress) -> None:
     warm_up = getattr(streamsql, "warm_up", None)
     if warm_up is not None:
         warm_up(progress.kernels)
+    progress.kernels("rows on the wire", 0, 3)
+    assembly.warm_up()
 
 
 def _on_signals(stop: threading.Event) -> None:

@@ -16,11 +16,10 @@ from streamsql_server.encoding.pieces import (
     AnyArray,
     Encoded,
     Pieces,
-    as_pieces,
     binary_array,
+    compact,
     constant_width,
     offsets_of,
-    valid_mask,
 )
 from streamsql_server.encoding.wire_type import WireType
 
@@ -65,21 +64,14 @@ def _offsets(lengths: AnyArray) -> AnyArray:
 def _binary(column: pa.Array, type_: SqlType, element: WireType, lower_bound: int) -> Encoded:
     dimensions, values, leaf_type = _dimensions(column, type_)
     assert element.binary is not None
-    leaves = as_pieces(element.binary(values, leaf_type))
+    lengths, leaves = compact(element.binary(values, leaf_type))
     totals = np.prod(np.stack(dimensions), axis=0)
     offsets = _offsets(totals)
-    has_null = np.zeros(len(totals), bool)
-    nulls = _offsets((leaves.lengths < 0).astype(np.int64))
+    nulls = _offsets((lengths < 0).astype(np.int64))
     has_null = nulls[offsets[1:]] > nulls[offsets[:-1]]
     head = _head(dimensions, totals, has_null, element.oid, lower_bound)
-    body = _bodies(leaves, offsets)
-    data = pc.binary_join_element_wise(head, body, pa.scalar(b"", pa.binary()))
-    lengths = np.diff(offsets_of(data)).astype(np.int32)
-    valid = valid_mask(column)
-    if valid is not None:
-        data = pc.if_else(pa.array(valid), data, pa.scalar(b"", pa.binary()))
-        lengths = np.where(valid, lengths, np.int32(NULL_LENGTH))
-    return Pieces(lengths, data)
+    body = _bodies(lengths, leaves, offsets)
+    return Pieces(pc.binary_join_element_wise(head, body, pa.scalar(b"", pa.binary())), column)
 
 
 def _dimensions(column: pa.Array, type_: SqlType) -> tuple[list[AnyArray], pa.Array, SqlType]:
@@ -128,12 +120,12 @@ def _head(
     return binary_array(_offsets(np.where(filled, head.shape[1], 3) * 4), head[keep])
 
 
-def _bodies(leaves: Pieces, offsets: AnyArray) -> pa.Array:
+def _bodies(lengths: AnyArray, leaves: pa.Array, offsets: AnyArray) -> pa.Array:
     """Length and bytes of each element, put together per array."""
-    if len(leaves.lengths) == 0:
+    if len(lengths) == 0:
         return pa.array([b""] * (len(offsets) - 1), pa.binary())
     joined = pc.binary_join_element_wise(
-        constant_width(leaves.lengths.astype(">i4")), leaves.data, pa.scalar(b"", pa.binary())
+        constant_width(lengths.astype(">i4")), leaves, pa.scalar(b"", pa.binary())
     )
     ends = offsets_of(joined)
     return pa.Array.from_buffers(

@@ -6,16 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, from_fixed, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed
 from streamsql_server.encoding.wire_type import WireType
 
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
     """One byte, 1 or 0."""
-    valid = valid_mask(column)
-    filled = column if valid is None else column.fill_null(False)
-    values = filled.to_numpy(zero_copy_only=False).astype(np.uint8)
-    return from_fixed(values, valid)
+    filled = column.fill_null(False) if column.null_count else column
+    return Fixed(filled.to_numpy(zero_copy_only=False).astype(np.uint8), column)
 
 
 def parse_binary(data: bytes) -> bool:

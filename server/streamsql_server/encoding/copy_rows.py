@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.engine.api import CopyOut, ResultColumn
-from streamsql_server.encoding.pieces import constant_width, from_strings, offsets_of
+from streamsql_server.encoding.assembly import lines
+from streamsql_server.encoding.pieces import from_strings, offsets_of
 from streamsql_server.encoding.rows import (
     BINARY,
     COPY_DATA,
@@ -18,7 +19,6 @@ from streamsql_server.encoding.rows import (
     RowEncoder,
     slices,
 )
-from streamsql_server.encoding.rows import joined as join_parts
 from streamsql_server.encoding.wire_type import WireContext
 from streamsql_server.protocol.messages import copy_data
 
@@ -80,28 +80,20 @@ class CopyEncoder:
 
     # --- text and csv -----------------------------------------------------------------------------
     def _text_rows(self, batch: pa.RecordBatch) -> memoryview:
-        n = batch.num_rows
-        sizes = np.full(n, 4 + max(len(self._columns), 1), np.int64)
-        fields = []
-        for encoder, column in zip(self._columns, batch.columns, strict=True):
-            field = from_strings(self._field(encoder, column))
-            sizes += field.lengths
-            fields.append(field.data)
-        head = np.empty(n, np.dtype([("tag", "u1"), ("size", ">i4")]))
-        head["tag"], head["size"] = COPY_DATA[0], sizes
-        delimiter = pa.scalar(self.copy.delimiter.encode(), pa.binary())
-        parts: list[pa.Array | pa.Scalar] = [constant_width(head)]
-        for i, data in enumerate(fields):
-            parts += [delimiter, data] if i else [data]
-        parts.append(pa.scalar(b"\n", pa.binary()))
-        return join_parts(parts)
+        fields = [
+            from_strings(self._field(encoder, column))
+            for encoder, column in zip(self._columns, batch.columns, strict=True)
+        ]
+        copy = self.copy
+        delimiter, null = ord(copy.delimiter), copy.null.encode()
+        return lines(fields, batch.num_rows, COPY_DATA[0], delimiter, null).data
 
     def _field(self, encoder: ColumnEncoder, column: pa.Array) -> pa.Array:
-        """Escaped or quoted texts, the NULL marker where NULL; no NULLs left."""
+        """Texts, escaped or quoted where they must be."""
         texts = encoder.text(column)
-        if not (encoder.wire.plain and self._delimiter_is_apart):
-            texts = self._escaped(texts)
-        return texts.fill_null(self.copy.null) if texts.null_count else texts
+        if encoder.wire.plain and self._delimiter_is_apart:
+            return texts
+        return self._escaped(texts)
 
     def _escaped(self, texts: pa.Array) -> pa.Array:
         return self._quoted(texts) if self.copy.format == "csv" else self._backslashed(texts)

@@ -17,7 +17,7 @@ from streamsql_server.encoding.calendar import (
     PG_EPOCH_DAYS,
 )
 from streamsql_server.encoding.integers import parser
-from streamsql_server.encoding.pieces import AnyArray, Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import AnyArray, Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import UTC, WireType, cast_text
 
 _read_int4 = parser(4)
@@ -35,7 +35,7 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
     odd = np.abs(days.astype(np.int64)) >= INT32_MAX
     if odd.any():
         values[odd] = np.where(days[odd] > 0, INT32_MAX, -INT32_MAX - 1)
-    return from_fixed(values, valid_mask(column))
+    return Fixed(values, column)
 
 
 def parse_binary(data: bytes) -> Any:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import BinaryEncoder, WireType
 
 
 def _binary(dtype: str) -> BinaryEncoder:
     def binary(column: pa.Array, type_: SqlType) -> Encoded:
-        return from_fixed(numbers(column, "<" + dtype).astype(">" + dtype), valid_mask(column))
+        return Fixed(numbers(column, "<" + dtype).astype(">" + dtype), column)
 
     return binary
 

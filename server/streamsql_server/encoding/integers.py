@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import BinaryEncoder, WireType
 
 
@@ -15,7 +15,7 @@ def _binary(arrow: pa.DataType, dtype: str) -> BinaryEncoder:
     def binary(column: pa.Array, type_: SqlType) -> Encoded:
         if column.type != arrow:  # a catalog column kept in a wider type
             column = column.cast(arrow)
-        return from_fixed(numbers(column, "<" + dtype).astype(">" + dtype), valid_mask(column))
+        return Fixed(numbers(column, "<" + dtype).astype(">" + dtype), column)
 
     return binary
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, from_fixed, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed
 from streamsql_server.encoding.wire_type import WireType
 
 _ARROW_LAYOUT = np.dtype([("months", "<i4"), ("days", "<i4"), ("ns", "<i8")])
@@ -21,7 +21,7 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
     raw = raw[column.offset : column.offset + len(column)]
     values = np.empty(len(column), _WIRE_LAYOUT)
     values["us"], values["days"], values["months"] = raw["ns"] // 1000, raw["days"], raw["months"]
-    return from_fixed(values, valid_mask(column))
+    return Fixed(values, column)
 
 
 def parse_binary(data: bytes) -> str:

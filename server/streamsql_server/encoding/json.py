@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, Pieces, constant_width, from_strings
+from streamsql_server.encoding.pieces import Encoded, from_strings
 from streamsql_server.encoding.wire_type import UTC, WireType, cast_text
 
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
     """Byte 1, then the text."""
-    body = from_strings(cast_text(column, type_, UTC))
-    null = body.lengths < 0
-    version = constant_width(np.ones(len(null), np.uint8))
-    joined = pc.binary_join_element_wise(version, body.data, pa.scalar(b"", pa.binary()))
-    if null.any():
-        joined = pc.if_else(pa.array(~null), joined, pa.scalar(b"", pa.binary()))
-    return Pieces(np.where(null, body.lengths, body.lengths + 1), joined)
+    body = cast_text(column, type_, UTC).cast(pa.binary())
+    version = pa.scalar(b"\1", pa.binary())
+    return from_strings(pc.binary_join_element_wise(version, body, pa.scalar(b"", pa.binary())))
 
 
 def parse_binary(data: bytes) -> str:

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.pieces import (
-    NULL_LENGTH,
     AnyArray,
     Encoded,
     Pieces,
@@ -63,14 +62,9 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
     index = np.arange(width)
     keep = np.ones((n, 4 + width), bool)
     keep[:, 4:] = (index >= first[:, None]) & (index <= last[:, None])
-    lengths = (8 + 2 * count).astype(np.int32)
-    valid = valid_mask(column)
-    if valid is not None:
-        keep[~valid] = False
-        lengths[~valid] = NULL_LENGTH
     offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
-    return Pieces(lengths, binary_array(offsets, out[keep]))
+    np.cumsum(8 + 2 * count, out=offsets[1:])
+    return Pieces(binary_array(offsets, out[keep]), column)
 
 
 def _digit_groups(column: pa.Array, scale: int) -> tuple[AnyArray, int, AnyArray]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.integers import parser
-from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import WireType
 
 
@@ -25,7 +25,7 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
             hint="Cast the column to oid or to text.",
         ) from None
     values = numbers(column, "<i8").astype(np.uint32).astype(">u4")
-    return from_fixed(values, valid_mask(column))
+    return Fixed(values, column)
 
 
 def oid_like(oid: int, name: str, array_oid: int) -> WireType:

@@ -1,7 +1,8 @@
-"""Encoded columns: what rows are joined from.
+"""Encoded columns: what rows are put together from.
 
 An encoder turns one Arrow column of n rows into `Fixed` (every value has the same width) or
-`Pieces` (any length). Row assembly (`rows.py`) puts lengths in front and interleaves the columns.
+`Pieces` (any length). Row assembly (`assembly.py`) puts lengths in front and interleaves the
+columns; NULLs are read from the validity bitmap of `nulls`, whatever lies under them is skipped.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ NULL_LENGTH = -1
 
 @dataclass(slots=True)
 class Fixed:
-    """Values of one width, none of them NULL.
-
-    values: [n], any big-endian (or structured) dtype.
-    """
+    """Values of one width. values: [n], any big-endian (or structured) dtype; nulls: the column
+    whose NULLs these are, None = there are none."""
 
     values: AnyArray
+    nulls: pa.Array | None = None
 
 
 @dataclass(slots=True)
 class Pieces:
-    """Values of any length.
+    """Values of any length. data: string or binary array [n]; nulls: as in `Fixed`."""
 
-    lengths: int32 [n], bytes of each value, -1 for NULL. data: BinaryArray [n] without a validity
-    bitmap, empty where NULL.
-    """
-
-    lengths: Int32Array
     data: pa.Array
+    nulls: pa.Array | None = None
 
 
 Encoded: TypeAlias = Fixed | Pieces
+
+
+def from_strings(column: pa.Array) -> Pieces:
+    """A string or binary column as it lies."""
+    return Pieces(column, column)
 
 
 def binary_array(offsets: AnyArray, data: AnyArray) -> pa.Array:
@@ -67,15 +68,10 @@ def valid_mask(column: pa.Array) -> BoolArray | None:
     return mask
 
 
-def numbers(column: pa.Array, dtype: Any, arrow: pa.DataType | None = None) -> AnyArray:
-    """The values buffer of a fixed-width column as numpy [n] (NULL slots hold anything).
-
-    arrow: the integer type of the same width to read it as, when numpy has no such type.
-    """
+def numbers(column: pa.Array, dtype: Any) -> AnyArray:
+    """The values buffer of a fixed-width column as numpy [n] (NULL slots hold anything)."""
     if len(column) == 0:
         return np.empty(0, dtype)
-    if arrow is not None and column.type != arrow:
-        column = column.view(arrow)
     values = np.frombuffer(column.buffers()[1], dtype=dtype)
     return values[column.offset : column.offset + len(column)]
 
@@ -88,54 +84,33 @@ def offsets_of(column: pa.Array) -> Int32Array:
     return offsets[column.offset : column.offset + len(column) + 1]
 
 
-def from_fixed(values: AnyArray, valid: BoolArray | None) -> Encoded:
-    """`Fixed` when all are there, else `Pieces` with the NULLs left out."""
-    if valid is None:
-        return Fixed(values)
-    width = values.dtype.itemsize
-    lengths = np.where(valid, np.int32(width), np.int32(NULL_LENGTH))
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.where(valid, width, 0), out=offsets[1:])
-    return Pieces(lengths, binary_array(offsets, values[valid]))
+def compact(encoded: Encoded) -> tuple[Int32Array, pa.Array]:
+    """Lengths (int32 [n], -1 for NULL), and a BinaryArray [n] that is empty where NULL is."""
+    valid = valid_mask(encoded.nulls) if encoded.nulls is not None else None
+    if isinstance(encoded, Fixed):
+        data = constant_width(encoded.values)
+    else:
+        data = encoded.data.cast(pa.binary())
+    lengths = np.diff(offsets_of(data))
+    if valid is not None:
+        import pyarrow.compute as pc
 
-
-def from_strings(column: pa.Array) -> Pieces:
-    """`Pieces` over the buffers of a string or binary column, without a copy if possible."""
-    n = len(column)
-    offsets = offsets_of(column)
-    lengths = np.diff(offsets)
-    if column.null_count:
-        valid = valid_mask(column)
-        assert valid is not None
-        if lengths[~valid].any():  # bytes under a NULL would shift the row
-            column = column.fill_null(b"" if pa.types.is_binary(column.type) else "")
-            offsets = offsets_of(column)
-            lengths = np.diff(offsets)
+        data = pc.if_else(pa.array(valid), data, pa.scalar(b"", pa.binary()))
         lengths = np.where(valid, lengths, np.int32(NULL_LENGTH))
-    buffers = column.buffers() if n else [None, pa.py_buffer(offsets), pa.py_buffer(b"")]
-    data_buffer = buffers[2] if buffers[2] is not None else pa.py_buffer(b"")
-    data = pa.Array.from_buffers(
-        pa.binary(), n, [None, buffers[1], data_buffer], offset=column.offset if n else 0
-    )
-    return Pieces(lengths, data)
-
-
-def as_pieces(encoded: Encoded) -> Pieces:
-    """`Fixed` written out as `Pieces`."""
-    if isinstance(encoded, Pieces):
-        return encoded
-    values = encoded.values
-    lengths = np.full(len(values), values.dtype.itemsize, np.int32)
-    return Pieces(lengths, constant_width(values))
+    return lengths, data
 
 
 def as_bytes(encoded: Encoded) -> list[bytes | None]:
     """Each value by itself, for results of a few rows."""
+    values: list[bytes | None]
     if isinstance(encoded, Fixed):
         raw, width = encoded.values.tobytes(), encoded.values.dtype.itemsize
-        return [raw[at : at + width] for at in range(0, len(raw), width)]
-    values = encoded.data.to_pylist()
-    return [
-        None if length < 0 else value
-        for value, length in zip(values, encoded.lengths.tolist(), strict=True)
-    ]
+        values = [raw[at : at + width] for at in range(0, len(raw), width)]
+    elif pa.types.is_string(encoded.data.type):
+        values = [None if v is None else v.encode() for v in encoded.data.to_pylist()]
+    else:
+        values = encoded.data.to_pylist()
+    valid = valid_mask(encoded.nulls) if encoded.nulls is not None else None
+    if valid is None:
+        return values
+    return [value if there else None for value, there in zip(values, valid.tolist(), strict=True)]

@@ -1,8 +1,7 @@
 """Arrow batches to DataRow messages, or the equal tuples of COPY BINARY.
 
-The fixed-width pieces of a row (tag, length, column count, field lengths, fixed-width values) are
-numpy structured arrays; neighbours fuse into one. Arrow joins these and the variable columns row
-by row in C++: the data buffer of the result *is* the byte stream, handed on without a copy.
+Each column is encoded as a whole; a compiled loop (`assembly.py`) then writes the rows. Its output
+*is* the byte stream, handed on without a copy.
 """
 
 from __future__ import annotations
@@ -11,22 +10,13 @@ import contextlib
 import struct
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from streamsql.core.errors import FeatureNotSupported, ProgramLimitExceeded
 from streamsql.core.types import SqlType
 from streamsql.engine.api import ResultColumn
-from streamsql_server.encoding.pieces import (
-    AnyArray,
-    Encoded,
-    Fixed,
-    Pieces,
-    as_bytes,
-    constant_width,
-    from_strings,
-    offsets_of,
-)
+from streamsql_server.encoding.assembly import data_rows
+from streamsql_server.encoding.pieces import Encoded, as_bytes, from_strings
 from streamsql_server.encoding.registry import wire_type, wire_type_of
 from streamsql_server.encoding.wire_type import WireContext, WireType
 
@@ -128,13 +118,10 @@ class RowEncoder:
             encoder.encode(column)
             for encoder, column in zip(self.columns, batch.columns, strict=True)
         ]
-        sizes = row_sizes(columns, n)
-        if int(sizes.sum()) + n > MAX_MESSAGE:  # offsets of the join are 32 bit
-            half = n // 2
-            yield from self._encode_slice(batch.slice(0, half))
-            yield from self._encode_slice(batch.slice(half))
-            return
-        yield assemble(columns, sizes, self.tag)
+        out = data_rows(columns, n, self.tag[0], MAX_MESSAGE)
+        if out is None:
+            raise _too_long()
+        yield out.data
 
     def _few_rows(self, batch: pa.RecordBatch) -> bytes:
         count = len(self.columns)
@@ -169,66 +156,3 @@ def slices(batch: pa.RecordBatch, column_count: int) -> Iterator[pa.RecordBatch]
     rows = max(MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, CHUNK_BYTES // row_bytes))
     for start in range(0, n, rows):
         yield batch.slice(start, rows)
-
-
-def row_sizes(columns: Sequence[Encoded], n: int) -> AnyArray:
-    """int64 [n]: the length field of each row's message."""
-    sizes = np.full(n, 6 + 4 * len(columns), np.int64)
-    for column in columns:
-        if isinstance(column, Fixed):
-            sizes += column.values.dtype.itemsize
-        else:
-            sizes += np.maximum(column.lengths, 0)
-    return sizes
-
-
-def assemble(columns: Sequence[Encoded], sizes: AnyArray, tag: bytes) -> memoryview:
-    """The messages of all rows, one behind the other.
-
-    Raises: ProgramLimitExceeded (54000) for a row of 1 GB and more.
-    """
-    n = len(sizes)
-    if int(sizes.max()) > MAX_MESSAGE:
-        raise _too_long()
-    fields: list[tuple[str, np.dtype[np.generic]]] = []
-    values: list[AnyArray | int] = []
-    parts: list[pa.Array] = []
-
-    def add(dtype: str | np.dtype[np.generic], value: AnyArray | int) -> None:
-        fields.append((f"f{len(fields)}", np.dtype(dtype)))
-        values.append(value)
-
-    def close() -> None:
-        if fields:
-            fused = np.empty(n, np.dtype(fields))
-            for (name, _), value in zip(fields, values, strict=True):
-                fused[name] = value
-            parts.append(constant_width(fused))
-            fields.clear()
-            values.clear()
-
-    add("u1", tag[0])
-    add(">i4", sizes)
-    add(">i2", len(columns))
-    for column in columns:
-        if isinstance(column, Pieces):
-            add(">i4", column.lengths)
-            close()
-            parts.append(column.data)
-        else:
-            add(">i4", column.values.dtype.itemsize)
-            add(column.values.dtype, column.values)
-    close()
-    return joined(parts)
-
-
-def joined(parts: Sequence[pa.Array | pa.Scalar]) -> memoryview:
-    """Row-wise concatenation of the parts: the bytes of all rows."""
-    if len(parts) == 1:
-        out = parts[0]
-    else:
-        import pyarrow.compute as pc
-
-        out = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
-    offsets = offsets_of(out)
-    return memoryview(out.buffers()[2])[offsets[0] : offsets[-1]]

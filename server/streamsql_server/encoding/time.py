@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamsql.core.types import SqlType
 from streamsql_server.encoding.calendar import DAY_US
 from streamsql_server.encoding.integers import parser
-from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import WireType
 
 _read_int8 = parser(8)
@@ -18,7 +18,7 @@ _read_int8 = parser(8)
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
     """Eight bytes."""
-    return from_fixed(numbers(column.cast(pa.int64()), "<i8").astype(">i8"), valid_mask(column))
+    return Fixed(numbers(column.cast(pa.int64()), "<i8").astype(">i8"), column)
 
 
 def parse_binary(data: bytes) -> Any:

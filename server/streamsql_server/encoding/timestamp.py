@@ -19,7 +19,7 @@ from streamsql_server.encoding.calendar import (
     PG_EPOCH_US,
 )
 from streamsql_server.encoding.integers import parser
-from streamsql_server.encoding.pieces import Encoded, from_fixed, numbers, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, numbers
 from streamsql_server.encoding.wire_type import UTC, WireType, cast_text
 
 _read_int8 = parser(8)
@@ -28,14 +28,12 @@ _INFINITE = INT64_MAX - DAY_US * 400  # what lies beyond is infinity in one spel
 
 def binary(column: pa.Array, type_: SqlType) -> Encoded:
     """Eight bytes; infinity is the largest and the smallest number."""
-    valid = valid_mask(column)
-    micros = column.cast(pa.int64())
-    us = numbers(micros if valid is None else micros.fill_null(0), "<i8")
+    us = numbers(column.cast(pa.int64()), "<i8")
     infinite = (us > _INFINITE) | (us < -_INFINITE)
     values = np.where(infinite, 0, us) - PG_EPOCH_US
     if infinite.any():
         values[infinite] = np.where(us[infinite] > 0, INT64_MAX, -INT64_MAX - 1)
-    return from_fixed(values.astype(">i8"), valid)
+    return Fixed(values.astype(">i8"), column)
 
 
 def _parser(type_: SqlType, zone: datetime.timezone | None) -> Callable[[bytes], Any]:

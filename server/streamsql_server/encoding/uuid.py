@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from streamsql.core.errors import InvalidTextRepresentation
 from streamsql.core.types import SqlType
-from streamsql_server.encoding.pieces import Encoded, from_fixed, from_strings, valid_mask
+from streamsql_server.encoding.pieces import Encoded, Fixed, offsets_of
 from streamsql_server.encoding.wire_type import WireType
 
+NIL = "00000000-0000-0000-0000-000000000000"
 _DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
 _NIBBLE = np.zeros(256, np.uint8)
 for _value, _char in enumerate("0123456789abcdef"):
@@ -23,19 +24,16 @@ def binary(column: pa.Array, type_: SqlType) -> Encoded:
 
     Raises: InvalidTextRepresentation (22P02) if a stored value is not one.
     """
-    valid = valid_mask(column)
-    present = column if valid is None else column.drop_null()
-    pieces = from_strings(present)
-    if (pieces.lengths != 36).any():
+    filled = column.fill_null(NIL) if column.null_count else column
+    offsets = offsets_of(filled)
+    if (np.diff(offsets) != len(NIL)).any():
         raise InvalidTextRepresentation("invalid input syntax for type uuid")
-    values = np.zeros(len(column), "V16")
-    if len(present):
-        offset = int(np.frombuffer(pieces.data.buffers()[1], np.int32)[pieces.data.offset])
-        raw = np.frombuffer(pieces.data.buffers()[2], np.uint8)[offset:]
-        nibbles = _NIBBLE[raw[: 36 * len(present)].reshape(-1, 36)[:, _DIGITS]]
-        packed = np.ascontiguousarray((nibbles[:, ::2] << 4) | nibbles[:, 1::2]).view("V16")[:, 0]
-        values[slice(None) if valid is None else valid] = packed
-    return from_fixed(values, valid)
+    if len(filled) == 0:
+        return Fixed(np.empty(0, "V16"), column)
+    raw = np.frombuffer(filled.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    nibbles = _NIBBLE[raw.reshape(-1, len(NIL))[:, _DIGITS]]
+    packed = np.ascontiguousarray((nibbles[:, ::2] << 4) | nibbles[:, 1::2])
+    return Fixed(packed.view("V16")[:, 0], column)
 
 
 def parse_binary(data: bytes) -> str:
