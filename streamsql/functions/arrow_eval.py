@@ -1,7 +1,7 @@
 """The Arrow evaluator: a bound expression compiled once into a tree of nodes over kernels.
 
-Every node returns an Arrow array, or a scalar that stands for a constant column. Rows that cannot be
-computed are *recorded* (with the error they deserve) and NULL in the value; CASE, AND, OR and
+Every node returns an Arrow array, or a scalar that stands for a constant column. Rows that cannot
+be computed are *recorded* (with the error they deserve) and NULL in the value; CASE, AND, OR and
 COALESCE drop the records of rows they would not have evaluated. Equal sub-expressions are computed
 once a run.
 """

@@ -120,7 +120,7 @@ def _json_kinds(a: pa.Array) -> Any:
     return lambda row: names.get(a[row].as_py()[:1], "numeric")
 
 
-# --- nested ----------------------------------------------------------------------------------------
+# --- nested -------------------------------------------------------------------------------------
 def _inner(call: KernelCall, items: pa.Array, source: SqlType, target: SqlType) -> tuple[Any, Any]:
     """(cast items, bad items mask or None): one level down."""
     from streamsql.functions.cast_table import cast_kernel
@@ -183,7 +183,7 @@ def cast_entries(call: KernelCall, a: pa.Array) -> pa.Array:
     )
 
 
-# --- dates and times -------------------------------------------------------------------------------
+# --- dates and times ----------------------------------------------------------------------------
 def _days_to_us(a: pa.Array) -> Any:
     days = values(a).astype(np.int64)
     us = days * US_PER_DAY

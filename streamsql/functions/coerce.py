@@ -24,8 +24,8 @@ def coerce(
 ) -> Expr:
     """`expr` as a value of exactly `target`.
 
-    context: "implicit" (function arguments, operators), "assignment" (INSERT, UPDATE), "explicit" (CAST).
-    Untyped literals are read here; untyped parameters take the type.
+    context: "implicit" (function arguments, operators), "assignment" (INSERT, UPDATE), "explicit"
+    (CAST). Untyped literals are read here; untyped parameters take the type.
     Raises: DatatypeMismatch (42804) or, for CAST, CannotCoerce (42846); 22P02 and kin for literals.
     """
     how = _CONTEXTS[context]
@@ -54,8 +54,8 @@ def coerce(
 
 
 def coerce_argument(expr: Expr, target: SqlType, *, timezone: str = "UTC") -> Expr:
-    """As implicit `coerce`, but a target of NUMERIC or TEXT means "any of that kind": an argument keeps
-    its precision or length, an integer becomes the NUMERIC that just holds it."""
+    """As implicit `coerce`, but a target of NUMERIC or TEXT means "any of that kind": an argument
+    keeps its precision or length, an integer becomes the NUMERIC that just holds it."""
     source = expr.type
     if same_kind(target, source):
         if source.is_text and source.kind is not target.kind:

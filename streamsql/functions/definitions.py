@@ -1,8 +1,8 @@
 """What a function is to the engine: its overloads, result type, SQL and Arrow kernel.
 
-A definition file lists `FunctionDef`s in a tuple; `registry.py` joins the tuples. One SQL name has as
-many definitions as it has overloads. Argument patterns are SQL types (NUMERIC matches every precision,
-TEXT matches VARCHAR) or one of the polymorphic markers below.
+A definition file lists `FunctionDef`s in a tuple; `registry.py` joins the tuples. One SQL name has
+as many definitions as it has overloads. Argument patterns are SQL types (NUMERIC matches every
+precision, TEXT matches VARCHAR) or one of the polymorphic markers below.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ ResultRule = Callable[[tuple[SqlType, ...]], SqlType]
 class KernelCall:
     """What a kernel may ask beside its arguments, and where it reports bad rows.
 
-    A kernel takes Arrow arrays or scalars (a scalar stands for a constant column) and returns either. It
-    must not raise for a bad row: it calls `fail` with a mask of the rows and goes on with NULL there.
+    A kernel takes Arrow arrays or scalars (a scalar stands for a constant column) and returns
+    either. It must not raise for a bad row: it calls `fail` with a mask of the rows and goes on
+    with NULL there.
     """
 
     __slots__ = ("arg_types", "failures", "now_us", "num_rows", "timezone", "type")
@@ -81,8 +82,8 @@ class KernelCall:
         message: str | Callable[[int], str],
         detail: str | None = None,
     ) -> None:
-        """Report bad rows. rows: bool mask [num_rows] as numpy or Arrow (NULL = not bad), or True for
-        all. `message` may compute the text from the row number."""
+        """Report bad rows. rows: bool mask [num_rows] as numpy or Arrow (NULL = not bad), or True
+        for all. `message` may compute the text from the row number."""
         self.failures.append(Failure(rows, error, message, detail))
 
 
@@ -113,13 +114,14 @@ SqlTemplate = str | Callable[[Sequence[str], tuple[SqlType, ...], SqlType], str]
 class FunctionDef:
     """One overload of a scalar function or operator.
 
-    name: the registry's name, found in `Call.function`. aliases: other SQL spellings, operators too.
-    args: patterns; with `variadic` the last one repeats (once or more; zero times if `variadic_empty`).
-        `optional` trailing arguments may be left out.
+    name: the registry's name, found in `Call.function`.
+    aliases: other SQL spellings, operators too.
+    args: patterns; with `variadic` the last one repeats (once or more; zero times if
+        `variadic_empty`). `optional` trailing arguments may be left out.
     result: a type, a marker of the signature, or a rule over the coerced argument types.
-    sql: DuckDB SQL with {0}, {1}, … or a function of (argument SQL, argument types, result type). The
-        evaluators wrap it in a cast to the result's exact type unless `exact`. None: DuckDB calls
-        the kernel as a UDF (see duckdb_udfs.py).
+    sql: DuckDB SQL with {0}, {1}, … or a function of (argument SQL, argument types, result type).
+        The evaluators wrap it in a cast to the result's exact type unless `exact`. None: DuckDB
+        calls the kernel as a UDF (see duckdb_udfs.py).
     kernel: the Arrow kernel, or None.
     strict: NULL if any argument is NULL (a promise of sql and kernel that the optimizer may use).
     can_fail: may raise for some row (else AND/OR need not guard it).
@@ -160,9 +162,9 @@ class FunctionDef:
 class AggregateSql:
     """What the SQL of an aggregate call is made of.
 
-    args: SQL of the arguments (ordered-set: direct arguments, then the sorted one). distinct: "DISTINCT "
-    or "". order: "ORDER BY …" or "". tail: " FILTER (…) OVER (…)" or parts of it; every aggregate function
-    that the SQL calls must carry it.
+    args: SQL of the arguments (ordered-set: direct arguments, then the sorted one). distinct:
+    "DISTINCT " or "". order: "ORDER BY …" or "". tail: " FILTER (…) OVER (…)" or parts of it;
+    every aggregate function that the SQL calls must carry it.
     """
 
     args: Sequence[str]
@@ -182,9 +184,11 @@ class AggregateDef:
         function of AggregateSql. The result is cast to the exact type.
     incremental: "linear" (add and subtract per row), "min_max" (needs an ordered multiset under
         deletes) or None (recompute per key).
-    accumulator: what a linear operator keeps: count, sum_int64, sum_int128, sum_double, sum_decimal,
+    accumulator: what a linear operator keeps: count, sum_int64, sum_int128, sum_double,
+    sum_decimal,
         sum_interval, avg_int128, avg_double, avg_decimal, avg_interval, bool_and, bool_or,
-        moments_double, moments_int128, moments_decimal; for min_max: min, max. "" if not incremental.
+        moments_double, moments_int128, moments_decimal; for min_max: min, max. "" if not
+        incremental.
     empty: SQL literal of the result over no rows ("NULL", or "0" for counts).
     order_sensitive: the result depends on the order of rows.
     ordered_set: WITHIN GROUP (ORDER BY …); args are the direct ones, then the sorted one.

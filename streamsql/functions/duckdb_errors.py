@@ -15,7 +15,8 @@ _INT = {"INT16": "smallint", "INT32": "integer", "INT64": "bigint", "INT8": "sma
 
 
 def error_class(sqlstate: str) -> type[StreamSqlError]:
-    """The class of a SQLSTATE (the first defined with it); InvariantViolation for an unknown one."""
+    """The class of a SQLSTATE (the first defined with it); InvariantViolation for an unknown
+    one."""
     pending: list[type[StreamSqlError]] = [StreamSqlError]
     while pending:
         cls = pending.pop(0)
@@ -57,12 +58,14 @@ def _simple(cls: type[StreamSqlError], message: str | None = None) -> Maker:
 _BY_TEXT: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
-        (r"Division by zero|division by zero|Divide by zero", _simple(errors.DivisionByZero, "division by zero")),
+        (r"[Dd]ivision by zero|Divide by zero",
+         _simple(errors.DivisionByZero, "division by zero")),
         (r"Overflow in (?:addition|subtraction|multiplication) of (INT\d+|DECIMAL)", _overflow),
         (r"destination type (INT\d+)", _overflow),
         (r"Overflow in division of|Overflow on abs|Overflow in negation|Overflow in negate",
          _simple(errors.NumericValueOutOfRange, "integer out of range")),
-        (r"to type DECIMAL\(\d+,\d+\)|Could not cast value .* to DECIMAL|cast.*DECIMAL.*out of range",
+        (r"to type DECIMAL\(\d+,\d+\)|Could not cast value .* to DECIMAL"
+         r"|cast.*DECIMAL.*out of range",
          _simple(errors.NumericValueOutOfRange, "numeric field overflow")),
         (r"[Oo]verflow|out of range", _simple(errors.NumericValueOutOfRange)),
         (r"More than one row returned by a subquery",
@@ -72,7 +75,8 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
          _simple(errors.InvalidParameterValue, "LIKE pattern must not end with escape character")),
         (r"[Ii]nvalid (?:date|timestamp|time) field|timestamp field value|invalid datetime",
          _simple(errors.InvalidDatetimeFormat)),
-        (r"(?:date|time|timestamp) field value out of range", _simple(errors.DatetimeFieldOverflow)),
+        (r"(?:date|time|timestamp) field value out of range",
+         _simple(errors.DatetimeFieldOverflow)),
         (r"regular expression|missing \)|invalid escape sequence|Invalid regex",
          _simple(errors.InvalidRegularExpression)),
         (r"Table with name .* does not exist|Table .* does not exist",
@@ -80,7 +84,8 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
         (r"(?:Scalar |Aggregate |Table |Macro )?Function with name .* does not exist",
          _simple(errors.UndefinedFunction)),
         (r"Type with name .* does not exist", _simple(errors.UndefinedObject)),
-        (r"Referenced column .* not found|does not have a column named", _simple(errors.UndefinedColumn)),
+        (r"Referenced column .* not found|does not have a column named",
+         _simple(errors.UndefinedColumn)),
         (r"No function matches the given name", _simple(errors.UndefinedFunction)),
     )
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The DuckDB evaluator: expressions over one batch in one SELECT.
 
-One configured in-memory database for the process, one connection of it for each thread; the batch is
-scanned where it lies.
+One configured in-memory database for the process, one connection of it for each thread; the batch
+is scanned where it lies.
 """
 
 from __future__ import annotations

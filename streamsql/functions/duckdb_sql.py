@@ -63,7 +63,8 @@ class _Writer:
         raise InvariantViolation(f"no SQL for {type(expr).__name__}")
 
     def call(self, call: Call) -> str:
-        """A function call; `and`, `or` keep later arguments that can fail behind the earlier ones."""
+        """A function call; `and`, `or` keep later arguments that can fail behind the earlier
+        ones."""
         args = [self.write(a) for a in call.args]
         if call.function.startswith("duckdb:"):
             name = call.function.removeprefix("duckdb:")

@@ -1,7 +1,8 @@
 """Our Arrow kernels as DuckDB UDFs, for what DuckDB lacks or does otherwise than PostgreSQL.
 
 One UDF per result type. Its first argument names a *signature*: the kernel with its argument types,
-result type and time zone, interned here when the SQL is written. So both evaluators run the same code.
+result type and time zone, interned here when the SQL is written. So both evaluators run the same
+code.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class EvalResult:
 class Evaluator:
     """Computes expressions over batches of one schema; analyses them once.
 
-    Expressions whose every node has an Arrow kernel run there; all others go to DuckDB together, in one
-    call a batch. One evaluator may be used by several threads.
+    Expressions whose every node has an Arrow kernel run there; all others go to DuckDB together,
+    in one call a batch. One evaluator may be used by several threads.
     """
 
     def __init__(self, exprs: Sequence[Expr], input_schema: Schema) -> None:
@@ -84,7 +84,7 @@ class Evaluator:
             return EvalResult([pa.array([], t) for t in self._types])
         columns, failures = self._arrow(batch, now_us, timezone)
         bad: BoolArray | None = None
-        for i, found in enumerate(failures):
+        for found in failures:
             if found:
                 mask = _union(found, n)
                 bad = mask if bad is None else bad | mask

@@ -93,7 +93,8 @@ def _catalog() -> dict[str, tuple[str, str]]:
             _scratch()
             .execute(
                 "SELECT lower(function_name), function_type, max(coalesce(stability, '')) "
-                "FROM duckdb_functions() WHERE function_type IN ('scalar', 'aggregate') GROUP BY ALL"
+                "FROM duckdb_functions() WHERE function_type IN ('scalar', 'aggregate') "
+                "GROUP BY ALL"
             )
             .fetchall()
         )

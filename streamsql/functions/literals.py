@@ -70,7 +70,8 @@ def tight_numeric(value: Decimal, position: int | None = None) -> SqlType:
 def parse_literal(
     text: str, type_: SqlType, position: int | None = None, timezone: str = "UTC"
 ) -> Literal:
-    """The literal of `type_` whose PostgreSQL text is `text`. Raises: 22P02, 22003, 22007, 22008."""
+    """The literal of `type_` whose PostgreSQL text is `text`. Raises: 22P02, 22003, 22007,
+    22008."""
     try:
         value = parse_value(text, type_, timezone)
     except StreamSqlError as e:

@@ -190,12 +190,12 @@ def bind_markers(
         (loose if p in (Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLEARRAY) else exact).append(element)
     bound: dict[Poly, SqlType] = {}
     if exact or (unresolved and not loose):
-        element = _agree(exact)
-        if element is None:
+        agreed = _agree(exact)
+        if agreed is None:
             return None
-        bound[Poly.ANYELEMENT] = bound[Poly.ANYNONARRAY] = element
-        bound[Poly.ANYSTRUCT] = bound[Poly.ANYMAP] = element
-        bound[Poly.ANYARRAY] = array_of(element)
+        bound[Poly.ANYELEMENT] = bound[Poly.ANYNONARRAY] = agreed
+        bound[Poly.ANYSTRUCT] = bound[Poly.ANYMAP] = agreed
+        bound[Poly.ANYARRAY] = array_of(agreed)
     if loose or (unresolved and not exact):
         common = common_of(loose)
         if common is None:
@@ -216,8 +216,8 @@ def _agree(types: Sequence[SqlType]) -> SqlType | None:
 
 
 def common_of(types: Sequence[SqlType]) -> SqlType | None:
-    """PostgreSQL's rule for UNION, CASE, VALUES and anycompatible: the first type's category wins, and
-    within it the type the others can be cast to. None: no such type. No types: text."""
+    """PostgreSQL's rule for UNION, CASE, VALUES and anycompatible: the first type's category wins,
+    and within it the type the others can be cast to. None: no such type. No types: text."""
     from streamsql.core.types import TEXT
 
     known = [t for t in types if t.kind is not Kind.UNKNOWN]
@@ -237,7 +237,7 @@ def common_of(types: Sequence[SqlType]) -> SqlType | None:
         elif not can_cast(t, result, Context.IMPLICIT):
             return None
     if result.kind is Kind.NUMERIC:
-        return common_numeric([t for t in known])
+        return common_numeric(known)
     return result
 
 

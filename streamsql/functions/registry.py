@@ -1,7 +1,7 @@
 """All functions, operators, aggregates, window and set-returning functions, by name.
 
-The tuples are ordered; lookups keep that order among overloads. Adding a function is one entry in its
-family's file; adding a family is one line here.
+The tuples are ordered; lookups keep that order among overloads. Adding a function is one entry in
+its family's file; adding a family is one line here.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def definition_of(function: str, types: tuple[SqlType, ...]) -> FunctionDef:
 
 @lru_cache(maxsize=1024)
 def aggregate_of(function: str, types: tuple[SqlType, ...]) -> AggregateDef:
-    """The overload of a resolved AggregateCall (ordered-set: direct arguments, then the sorted one).
+    """The overload of a resolved AggregateCall (ordered-set: direct arguments, then the sorted
+    one).
 
     Raises: InvariantViolation if there is none.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,7 +10,6 @@ from streamsql.core.errors import (
     AmbiguousFunction,
     DatatypeMismatch,
     FeatureNotSupported,
-    StreamSqlError,
     UndefinedFunction,
     WindowingError,
     WrongObjectType,
@@ -80,7 +79,8 @@ def _select(definitions: Sequence[D], name: str, args: Sequence[Expr], position:
         if what == "function"
         else f"operator is not unique: {shown}",
         position=position,
-        hint=f"Could not choose a best candidate {what}. You might need to add explicit type casts.",
+        hint=f"Could not choose a best candidate {what}. "
+        "You might need to add explicit type casts.",
     )
 
 
@@ -155,7 +155,7 @@ def result_type(definition: Definition, types: tuple[SqlType, ...]) -> SqlType:
     return bound[rule]
 
 
-# --- aggregates ------------------------------------------------------------------------------------
+# --- aggregates ---------------------------------------------------------------------------------
 def is_aggregate(name: str) -> bool:
     """Whether a function name is an aggregate (ours or DuckDB's)."""
     if name in registry.aggregates():
@@ -177,7 +177,8 @@ def resolve_aggregate(
     order_by: Sequence[SortKey] = (),
     position: int | None = None,
 ) -> AggregateCall:
-    """An aggregate call. For WITHIN GROUP pass its sort keys as `order_by`, the direct arguments as `args`.
+    """An aggregate call. For WITHIN GROUP pass its sort keys as `order_by`, the direct arguments
+    as `args`.
 
     Raises: UndefinedFunction (42883), DatatypeMismatch (42804), WrongObjectType (42809).
     """
@@ -235,7 +236,7 @@ def _boolean(expr: Expr, what: str) -> Expr:
         ) from None
 
 
-# --- windows ---------------------------------------------------------------------------------------
+# --- windows ------------------------------------------------------------------------------------
 def is_window(name: str) -> bool:
     """Whether the name is a window-only function (row_number, lag, …); aggregates are not."""
     return name in registry.windows()
@@ -287,7 +288,7 @@ def resolve_window(
     )  # fmt: skip
 
 
-# --- set-returning ---------------------------------------------------------------------------------
+# --- set-returning ------------------------------------------------------------------------------
 def is_set_returning(name: str) -> bool:
     """Whether the function returns rows (unnest, generate_series, …)."""
     return name in registry.set_returning()
@@ -296,7 +297,8 @@ def is_set_returning(name: str) -> bool:
 def resolve_set_returning(
     name: str, args: list[Expr], position: int | None = None
 ) -> tuple[str, tuple[Expr, ...], Schema]:
-    """(registry name, coerced arguments, output columns) for a TableFunction node. Raises: 42883."""
+    """(registry name, coerced arguments, output columns) for a TableFunction node. Raises:
+    42883."""
     definitions = registry.set_returning().get(name, ())
     found = _select(definitions, name, args, position)
     coerced = _coerce_args(found, args)
@@ -308,7 +310,7 @@ def set_returning_schema(name: str, args: list[Expr]) -> Schema:
     return resolve_set_returning(name, args)[2]
 
 
-# --- what a call promises --------------------------------------------------------------------------
+# --- what a call promises -----------------------------------------------------------------------
 def call_definition(call: Call) -> FunctionDef | None:
     """The overload of a resolved Call, or None for DuckDB's own functions."""
     if call.function.startswith("duckdb:"):
@@ -359,7 +361,7 @@ def _node_can_fail(node: Expr) -> bool:
     return isinstance(node, Subquery)
 
 
-# --- DuckDB's own functions ------------------------------------------------------------------------
+# --- DuckDB's own functions ---------------------------------------------------------------------
 def _foreign_kind(name: str) -> str | None:
     from streamsql.functions import foreign
 
@@ -406,9 +408,22 @@ def _foreign_volatility(call: Call) -> Volatility:
     return foreign.volatility(call.function.removeprefix("duckdb:"))
 
 
-ErrorMaker = Callable[..., StreamSqlError]
 __all__ = [
-    "call_definition", "can_fail", "common_of", "is_aggregate", "is_ordered_set",
-    "is_set_returning", "is_window", "needs_guard", "resolve_aggregate", "resolve_call", "resolve_set_returning",
-    "resolve_window", "result_type", "set_returning_schema", "signature", "undefined", "volatility",
-]  # fmt: skip
+    "call_definition",
+    "can_fail",
+    "common_of",
+    "is_aggregate",
+    "is_ordered_set",
+    "is_set_returning",
+    "is_window",
+    "needs_guard",
+    "resolve_aggregate",
+    "resolve_call",
+    "resolve_set_returning",
+    "resolve_window",
+    "result_type",
+    "set_returning_schema",
+    "signature",
+    "undefined",
+    "volatility",
+]

@@ -1,7 +1,7 @@
 """Functions that return rows: unnest, generate_series, jsonb_each and their kin.
 
-Each is a scalar function that gives its column as an array (`arrays`), so an operator can compute the rows
-with an Evaluator and DuckDB can unnest them.
+Each is a scalar function that gives its column as an array (`arrays`), so an operator can compute
+the rows with an Evaluator and DuckDB can unnest them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls whose typing overloads cannot say: constructors, field access, BETWEEN, NOT IN.
 
-Each entry takes the bound arguments and the position, and returns the expression, or None to leave the
-call to the ordinary overloads.
+Each entry takes the bound arguments and the position, and returns the expression, or None to leave
+the call to the ordinary overloads.
 """
 
 from __future__ import annotations
@@ -185,8 +185,9 @@ def _clock(type_: SqlType) -> Special:
         if args and not isinstance(args[0], Literal):
             return None
         made = _now() if type_.kind is Kind.TIMESTAMPTZ else coerce(_now(), type_, "explicit")
-        if args and isinstance(args[0].value, int) and type_.kind is not Kind.DATE:
-            return _rounded_clock(made, args[0].value)
+        places = args[0].value if args and isinstance(args[0], Literal) else None
+        if isinstance(places, int) and type_.kind is not Kind.DATE:
+            return _rounded_clock(made, places)
         return made
 
     return make

@@ -11,7 +11,8 @@ def _array(types: tuple[SqlType, ...]) -> SqlType:
 
 
 def sorted_if_distinct(a: AggregateSql, x: str) -> str:
-    """The ORDER BY inside the call; DISTINCT without one sorts, as PostgreSQL does to find equals."""
+    """The ORDER BY inside the call; DISTINCT without one sorts, as PostgreSQL does to find
+    equals."""
     if a.order:
         return f" {a.order}"
     return f" ORDER BY {x} NULLS LAST" if a.distinct else ""
@@ -31,7 +32,8 @@ def _joined(a: AggregateSql) -> str:
     # the separator of each element stands before it, but for the first
     pairs = f"list({a.distinct}{{'s': {separator}, 'x': {x}}}{order}){a.tail}"
     kept = f"list_filter({pairs}, lambda p: p.x IS NOT NULL)"
-    text = f"list_transform({kept}, lambda p, i: CASE WHEN i = 1 THEN '' ELSE coalesce(p.s, '') END || p.x)"
+    between = "CASE WHEN i = 1 THEN '' ELSE coalesce(p.s, '') END"
+    text = f"list_transform({kept}, lambda p, i: {between} || p.x)"
     return f"nullif(array_to_string({text}, ''), NULL)"
 
 

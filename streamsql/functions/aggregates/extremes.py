@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from streamsql.core.types import (
-    BIGINT, BYTEA, DATE, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, SMALLINT, TEXT, TIME,
-    TIMESTAMP, TIMESTAMPTZ, UUID, SqlType,
+    BIGINT,
+    BYTEA,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    SqlType,
 )  # fmt: skip
 from streamsql.functions.definitions import AggregateDef, Pattern, Poly
 from streamsql.functions.numeric_types import loose
@@ -24,6 +37,7 @@ def _extreme(name: str, t: Pattern) -> AggregateDef:
                         accumulator=name)  # fmt: skip
 
 
+PATTERNS: tuple[Pattern, ...] = (*ORDERED, Poly.ANYARRAY)
 AGGREGATES: tuple[AggregateDef, ...] = tuple(
-    _extreme(name, t) for name in ("min", "max") for t in (*ORDERED, Poly.ANYARRAY)
+    _extreme(name, t) for name in ("min", "max") for t in PATTERNS
 )

@@ -9,7 +9,7 @@ from streamsql.functions.definitions import AggregateDef, AggregateSql, Poly
 from streamsql.functions.duckdb_udfs import cast_udf_sql, kernel_sql
 from streamsql.functions.scalar.lazy import lazy
 
-_to_jsonb, _to_json = lazy("jsons", "to_jsonb"), lazy("jsons", "to_json")
+_to_jsonb, _to_json = lazy("json_building", "to_jsonb"), lazy("json_building", "to_json")
 
 
 def _json(sql: str, source: SqlType, target: SqlType) -> str:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from streamsql.core.types import (
-    BIGINT, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, SMALLINT, SqlType, numeric,
+    BIGINT,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    SqlType,
+    numeric,
 )  # fmt: skip
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 from streamsql.functions.duckdb_udfs import kernel_sql
@@ -24,7 +32,7 @@ def _avg_type(types: tuple[SqlType, ...]) -> SqlType:
 
 
 _divide = lazy("decimals", "divide")
-_divide_interval = lazy("datetimes", "interval_divide")
+_divide_interval = lazy("interval_arithmetic", "interval_divide")
 
 
 def _exact_avg(a: AggregateSql) -> str:

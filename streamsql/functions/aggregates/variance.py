@@ -1,13 +1,20 @@
 """var_pop, var_samp (variance), stddev_pop, stddev_samp (stddev).
 
-Floats: in double precision. Integers and NUMERIC: from exact sums of x and x², as PostgreSQL does, where
-those fit in 38 digits; otherwise in double precision too, brought to NUMERIC.
+Floats: in double precision. Integers and NUMERIC: from exact sums of x and x², as PostgreSQL does,
+where those fit in 38 digits; otherwise in double precision too, brought to NUMERIC.
 """
 
 from __future__ import annotations
 
 from streamsql.core.types import (
-    BIGINT, DOUBLE, INTEGER, NUMERIC, REAL, SMALLINT, Kind, numeric,
+    BIGINT,
+    DOUBLE,
+    INTEGER,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    Kind,
+    numeric,
 )  # fmt: skip
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 from streamsql.functions.duckdb_udfs import cast_udf_sql, kernel_sql
@@ -40,7 +47,7 @@ def _exact(name: str, a: AggregateSql) -> str:
 def _numeric(name: str) -> object:
     def write(a: AggregateSql) -> str:
         rounded = cast_udf_sql(_in_double(name, a), DOUBLE, a.result, "UTC")
-        precision, scale = digits(a.types[0])
+        precision, _ = digits(a.types[0])
         if a.types[0].kind in (Kind.SMALLINT, Kind.INTEGER):
             return _exact(name, a)
         if a.types[0].kind is Kind.BIGINT:

@@ -98,21 +98,21 @@ def map_get(call: KernelCall, a: Value, key: Value) -> Any:
 def map_keys(call: KernelCall, a: pa.Array) -> Any:
     """The keys as an array."""
     offsets = values(a.offsets)
-    lengths = np.where(_valid(a), np.diff(offsets), 0)
+    lengths = np.where(valid_rows(a), np.diff(offsets), 0)
     return make_lists(call.type.arrow, lengths, _inside(a, a.keys), validity(a))
 
 
 def map_values(call: KernelCall, a: pa.Array) -> Any:
     """The values as an array."""
     offsets = values(a.offsets)
-    lengths = np.where(_valid(a), np.diff(offsets), 0)
+    lengths = np.where(valid_rows(a), np.diff(offsets), 0)
     return make_lists(call.type.arrow, lengths, _inside(a, a.items), validity(a))
 
 
 def _inside(a: pa.Array, items: pa.Array) -> pa.Array:
     """The items of the rows that are there, in order."""
     offsets = values(a.offsets).astype(np.int64)
-    lengths = np.where(_valid(a), np.diff(offsets), 0)
+    lengths = np.where(valid_rows(a), np.diff(offsets), 0)
     return items.take(column(_spread(offsets[:-1], lengths), pa.int64()))
 
 
@@ -123,7 +123,8 @@ def _spread(starts: Any, lengths: Any) -> Any:
     return begins + np.arange(total)
 
 
-def _valid(a: pa.Array) -> Any:
+def valid_rows(a: pa.Array) -> Any:
+    """bool [n]: where there is a value."""
     mask = valid_mask(a)
     return np.ones(len(a), np.bool_) if mask is None else mask
 
@@ -133,9 +134,9 @@ def subscript(call: KernelCall, a: Value, index: Value) -> Any:
     lists = broadcast(a, call.num_rows)
     i = values(broadcast(index, call.num_rows)).astype(np.int64)
     lengths = lengths_of(lists)
-    inside = (i >= 1) & (i <= lengths) & _valid(lists)
+    inside = (i >= 1) & (i <= lengths) & valid_rows(lists)
     if isinstance(index, pa.Array):
-        inside &= _valid(index)
+        inside &= valid_rows(index)
     at = np.where(inside, starts_of(lists) + i - 1, 0)
     return lists.values.take(column(at, pa.int64(), validity_from(inside)))
 
@@ -167,12 +168,12 @@ def _bound(value: Value, n: int, default: int | None) -> Any:
 
 def flatten(call: KernelCall, a: pa.Array) -> Any:
     """All dimensions as one."""
-    from streamsql.functions.compute.texts import _flattened_once
+    from streamsql.functions.compute.text_arrays import flattened_once
 
     t = call.arg_types[0].element
     while t is not None and t.kind is Kind.ARRAY:
         valid = validity(a)
-        once = _flattened_once(a)
+        once = flattened_once(a)
         a = make_lists(once.type, lengths_of(once), once.values, valid)
         t = t.element
     return a
@@ -186,7 +187,7 @@ def array_length(call: KernelCall, a: Value, dimension: Value) -> Any:
     level, inner, d = lists, call.arg_types[0], 1
     lengths = lengths_of(lists)
     first = starts_of(lists)
-    alive = _valid(lists)
+    alive = valid_rows(lists)
     while True:
         found = np.where(wanted == d, np.where(alive, lengths, 0), found)
         inner = inner.element or inner
@@ -228,7 +229,7 @@ def array_ndims(call: KernelCall, a: pa.Array) -> Any:
     while t.kind is Kind.ARRAY and t.element is not None:
         depth, t = depth + 1, t.element
     some = lengths_of(a) > 0
-    return column(np.full(len(a), depth, np.int32), pa.int32(), validity_from(some & _valid(a)))
+    return column(np.full(len(a), depth, np.int32), pa.int32(), validity_from(some & valid_rows(a)))
 
 
 def array_lower(call: KernelCall, a: Value, dimension: Value) -> Any:
@@ -237,7 +238,7 @@ def array_lower(call: KernelCall, a: Value, dimension: Value) -> Any:
     return pc.if_else(pc.is_valid(lengths), pa.scalar(1, pa.int32()), pa.scalar(None, pa.int32()))
 
 
-# --- building --------------------------------------------------------------------------------------
+# --- building -----------------------------------------------------------------------------------
 def _joined(call: KernelCall, parts: list[tuple[pa.Array, Any, Any]], valid: Any) -> Any:
     """Concatenate, row by row, slices (items, starts, lengths) of several columns."""
     t = call.type.arrow
@@ -264,7 +265,7 @@ def _singles(value: pa.Array) -> tuple[pa.Array, Any, Any]:
 def array_cat(call: KernelCall, a: Value, b: Value) -> Any:
     """array || array; a NULL array is like none."""
     x, y = broadcast(a, call.num_rows), broadcast(b, call.num_rows)
-    valid = validity_from(_valid(x) | _valid(y))
+    valid = validity_from(valid_rows(x) | valid_rows(y))
     return _joined(call, [_slices(x), _slices(y)], valid)
 
 
@@ -344,7 +345,8 @@ def array_replace(call: KernelCall, a: Value, old: Value, new: Value) -> Any:
 def _rowwise(
     call: KernelCall, args: tuple[Value, ...], fn: Callable[..., Any], t: pa.DataType
 ) -> pa.Array:
-    """fn of the Python values of each row; NULL in any argument is NULL. For what arrays rarely do."""
+    """fn of the Python values of each row; NULL in any argument is NULL. For what arrays rarely
+    do."""
     columns = [broadcast(a, call.num_rows).to_pylist() for a in args]
     return pa.array(
         [None if any(v is None for v in r) else fn(*r) for r in zip(*columns, strict=True)], t
@@ -440,133 +442,3 @@ def array_fill(call: KernelCall, item: Value, counts: Value) -> Any:
     n = np.array([d[0] if d else 0 for d in dims], np.int64)
     rows = np.repeat(np.arange(call.num_rows), n)
     return make_lists(call.type.arrow, n, x.take(column(rows.astype(np.int64), pa.int64())))
-
-
-# --- = ANY, = ALL ----------------------------------------------------------------------------------
-def quantified(operator: str, every: bool, call: KernelCall, a: Value, b: Value) -> Any:
-    """a <operator> ANY / ALL (array), three-valued."""
-    n = call.num_rows
-    lists = broadcast(b, n)
-    element = call.arg_types[0]
-    items = lists.flatten()
-    lengths = lengths_of(lists)
-    rows = np.repeat(np.arange(n), lengths)
-    left = broadcast(a, n).take(column(rows.astype(np.int64), pa.int64()))
-    yes, no, unknown = (np.zeros(n, np.bool_) for _ in range(3))
-    if len(items):
-        inner = KernelCall(len(items), BOOLEAN, (element, element))
-        compared = _compare(operator, inner, left, items)
-        known = _valid(compared)
-        truth = np.asarray(compared.fill_null(False))
-        yes[rows[truth & known]] = True
-        no[rows[~truth & known]] = True
-        unknown[rows[~known]] = True
-    decided = no if every else yes
-    result = ~decided if every else decided
-    valid = (decided | ~unknown) & _valid(lists)
-    return from_bools(result, validity_from(valid))
-
-
-def _compare(operator: str, inner: KernelCall, a: Value, b: Value) -> pa.Array:
-    if operator in ("like", "ilike", "matches", "matches_any_case"):
-        from streamsql.functions.compute import patterns
-
-        return flat(broadcast(getattr(patterns, operator)(inner, a, b), inner.num_rows))
-    if operator in ("not_like", "not_ilike"):
-        return flat(pc.invert(_compare(operator[4:], inner, a, b)))
-    return flat(broadcast(comparisons.compare(operator, inner, a, b), inner.num_rows))
-
-
-# --- series ----------------------------------------------------------------------------------------
-def integer_series(call: KernelCall, first: Value, last: Value, step: Any = None) -> Any:
-    """generate_series of integers as an array."""
-    n = call.num_rows
-    start = values(broadcast(first, n)).astype(np.int64)
-    stop = values(broadcast(last, n)).astype(np.int64)
-    by = np.ones(n, np.int64) if step is None else values(broadcast(step, n)).astype(np.int64)
-    valid = _all_valid(n, first, last, step)
-    zero = (by == 0) & valid
-    if zero.any():
-        call.fail(zero, InvalidParameterValue, "step size cannot equal zero")
-    safe = np.where(by == 0, 1, by)
-    counts = np.where(valid & (by != 0), np.maximum((stop - start) // safe + 1, 0), 0)
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    data = np.repeat(start, counts) + within * np.repeat(safe, counts)
-    t = call.type.arrow
-    width = t.value_type.bit_width // 8
-    return make_lists(t, counts, column(data.astype(f"i{width}"), t.value_type),
-                      validity_from(valid))  # fmt: skip
-
-
-def _all_valid(n: int, *args: Any) -> Any:
-    valid = np.ones(n, np.bool_)
-    for a in args:
-        if isinstance(a, pa.Scalar):
-            valid &= a.is_valid
-        elif a is not None:
-            valid &= _valid(a)
-    return valid
-
-
-def numeric_series(call: KernelCall, first: Value, last: Value, step: Any = None) -> Any:
-    """generate_series of NUMERICs as an array."""
-    from decimal import Decimal
-
-    n = call.num_rows
-    columns = [broadcast(a, n).to_pylist() for a in (first, last)]
-    steps = [Decimal(1)] * n if step is None else broadcast(step, n).to_pylist()
-    made: list[Any] = []
-    for start, stop, by in zip(*columns, steps, strict=True):
-        if start is None or stop is None or by is None:
-            made.append(None)
-            continue
-        if by == 0:
-            call.fail(True, InvalidParameterValue, "step size cannot equal zero")
-            return pa.scalar(None, call.type.arrow)
-        count = int((stop - start) / by) + 1 if (stop - start) / by >= 0 else 0
-        made.append([start + by * k for k in range(count)])
-    return pa.array(made, call.type.arrow)
-
-
-def timestamp_series(call: KernelCall, first: Value, last: Value, step: Value) -> Any:
-    """generate_series of timestamps as an array; a step of months follows the calendar."""
-    from streamsql.functions.compute.datetimes import _shift, _shift_in_zone
-
-    n = call.num_rows
-    start = values(broadcast(first, n)).astype(np.int64)
-    stop = values(broadcast(last, n)).astype(np.int64)
-    steps = broadcast(step, n)
-    valid = _all_valid(n, first, last, step)
-    pieces: list[Any] = []
-    for i in range(n):
-        if not valid[i]:
-            pieces.append(np.zeros(0, np.int64))
-            continue
-        one = steps.slice(i, 1)
-        now, found = np.array([start[i]]), []
-        zoned = call.type.element is not None and call.type.element.kind is Kind.TIMESTAMPTZ
-
-        def move(x: Any, one: Any = one, zoned: bool = zoned) -> Any:
-            return _shift_in_zone(x, one, 1, call.timezone) if zoned else _shift(x, one, 1)
-
-        ahead = move(now)[0] > now[0]
-        if move(now)[0] == now[0]:
-            call.fail(True, InvalidParameterValue, "step size cannot equal zero")
-            return pa.scalar(None, call.type.arrow)
-        while now[0] <= stop[i] if ahead else now[0] >= stop[i]:
-            found.append(now[0])
-            now = move(now)
-        pieces.append(np.array(found, np.int64))
-    data = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-    lengths = np.array([len(p) for p in pieces], np.int64)
-    t = call.type.arrow
-    return make_lists(t, lengths, column(data, t.value_type), validity_from(valid))
-
-
-def subscripts(call: KernelCall, a: pa.Array, dimension: Value) -> Any:
-    """generate_subscripts as an array."""
-    lengths = lengths_of(a)
-    counts = lengths
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    items = column(within.astype(np.int32), pa.int32())
-    return make_lists(call.type.arrow, counts, items, validity(a))

@@ -15,7 +15,8 @@ from streamsql.functions.definitions import KernelCall
 
 @constants(1)
 def varchar_assign(call: KernelCall, a: pa.Array, length: pa.Scalar) -> Any:
-    """The text if it has at most `length` characters; blanks beyond are cut, anything else fails."""
+    """The text if it has at most `length` characters; blanks beyond are cut, anything else
+    fails."""
     limit = length.as_py()
     cut = pc.utf8_slice_codeunits(a, 0, limit)
     rest = pc.utf8_rtrim(pc.utf8_slice_codeunits(a, limit, None), " ")

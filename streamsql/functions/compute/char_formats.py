@@ -1,7 +1,7 @@
 """The templates of to_char, to_date and to_timestamp, and Flink's DATE_FORMAT patterns.
 
-A template is compiled to a tuple of items; a value is a `Moment`. One Python call a *distinct* value, and
-the columns are cut to the finest unit of the template first, so distinct values are few.
+A template is compiled to a tuple of items; a value is a `Moment`. One Python call a *distinct*
+value, and the columns are cut to the finest unit of the template first, so distinct values are few.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from streamsql.functions.textio.calendar import (
     days_from_civil,
 )
 
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]  # fmt: skip
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
 DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 ROMAN = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"]
 
@@ -300,7 +303,7 @@ def _date(item: Item, m: Moment) -> str:
     return _number(item, value, width)
 
 
-# --- Java patterns (Flink's DATE_FORMAT) -----------------------------------------------------------
+# --- Java patterns (Flink's DATE_FORMAT) --------------------------------------------------------
 _JAVA = {
     "yyyy": "YYYY", "uuuu": "YYYY", "yy": "YY", "y": "FMYYYY", "MM": "MM", "M": "FMMM",
     "MMM": "FMMon", "MMMM": "FMMonth", "dd": "DD", "d": "FMDD", "HH": "HH24", "H": "FMHH24",

@@ -138,7 +138,7 @@ def _invalid(item: Item, rest: str) -> InvalidDatetimeFormat:
 def _assemble(f: Parsed, text: str) -> tuple[int, int | None]:
     n = f.numbers
     overflow = DatetimeFieldOverflow(f'date/time field value out of range: "{text}"')
-    year = n.get("YYYY", n.get("IYYY", 1 if not f.bc else 1))
+    year = n.get("YYYY", n.get("IYYY", 1))
     if f.bc:
         year = 1 - year
     if "J" in n:

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Value = pa.Array | pa.Scalar
+Value: TypeAlias = "pa.Array | pa.Scalar"
 BoolArray = npt.NDArray[np.bool_]
 
 _DTYPES: dict[pa.DataType, Any] = {
@@ -168,8 +168,8 @@ def flat(value: Any) -> Any:
 def per_distinct(array: pa.Array, fn: Callable[[Any], Any], t: pa.DataType) -> pa.Array:
     """Apply a Python function to each distinct value of a column and spread the results.
 
-    For what has no vectorised form (nested text, rare spellings). NULL stays NULL; fn gets `as_py()`
-    values and may return None.
+    For what has no vectorised form (nested text, rare spellings). NULL stays NULL; fn gets
+    `as_py()` values and may return None.
     """
     if not len(array):
         return pa.array([], type=t)

@@ -12,12 +12,11 @@ from streamsql.core.errors import (
     DatetimeFieldOverflow,
     FeatureNotSupported,
     InvalidParameterValue,
-    NumericValueOutOfRange,
 )
 from streamsql.core.types import Kind
 from streamsql.functions.compute.columns import Value, broadcast, column, validity, values
 from streamsql.functions.compute.grouped import constants
-from streamsql.functions.compute.intervals import from_parts, parts_of
+from streamsql.functions.compute.intervals import from_parts, parts, parts_of
 from streamsql.functions.compute.zones import local_from_utc, utc_from_local
 from streamsql.functions.definitions import KernelCall
 from streamsql.functions.textio.calendar import DATE_INFINITY, TIMESTAMP_INFINITY, US_PER_DAY
@@ -69,7 +68,7 @@ def add_months(us: Any, months: Any) -> Any:
     return days_of(year, month, day) * US_PER_DAY + us - days * US_PER_DAY
 
 
-def _checked(call: KernelCall, us: Any, *args: Value) -> pa.Array:
+def checked_stamps(call: KernelCall, us: Any, *args: Value) -> pa.Array:
     """A timestamp column; what PostgreSQL could not hold fails."""
     from streamsql.functions.compute.columns import with_nulls_at
 
@@ -108,7 +107,7 @@ def _plus_interval(sign: int) -> Any:
             moved = _shift(safe, interval, sign)
         if infinite.any():
             moved = np.where(infinite, us, moved)
-        return _checked(call, moved, a, b)
+        return checked_stamps(call, moved, a, b)
 
     return kernel
 
@@ -197,128 +196,7 @@ time_plus_interval = _move_time(1)
 time_minus_interval = _move_time(-1)
 
 
-# --- intervals -------------------------------------------------------------------------------------
-def _interval(value: Value) -> Any:
-    return parts_of(value if isinstance(value, pa.Array) else pa.repeat(value, 1))
-
-
-def _made(call: KernelCall, months: Any, days: Any, us: Any, *args: Value) -> pa.Array:
-    from streamsql.functions.compute.columns import with_nulls_at
-
-    n = call.num_rows
-    months, days, us = (np.broadcast_to(np.asarray(x), n) for x in (months, days, us))
-    bad = (np.abs(months) > 2**31 - 1) | (np.abs(days) > 2**31 - 1)
-    if bad.any():
-        call.fail(bad, DatetimeFieldOverflow, "interval out of range")
-        months, days = np.where(bad, 0, months), np.where(bad, 0, days)
-        result = from_parts(months, days, us, validity(*args))
-        return with_nulls_at(result, bad)
-    return from_parts(months, days, us, validity(*args))
-
-
-def interval_add(call: KernelCall, a: Value, b: Value) -> pa.Array:
-    """Part by part."""
-    (m1, d1, u1), (m2, d2, u2) = _interval(a), _interval(b)
-    return _made(call, m1 + m2, d1 + d2, u1 + u2, a, b)
-
-
-def interval_subtract(call: KernelCall, a: Value, b: Value) -> pa.Array:
-    """Part by part."""
-    (m1, d1, u1), (m2, d2, u2) = _interval(a), _interval(b)
-    return _made(call, m1 - m2, d1 - d2, u1 - u2, a, b)
-
-
-def interval_negate(call: KernelCall, a: pa.Array) -> pa.Array:
-    """Every part with its sign turned."""
-    months, days, us = _interval(a)
-    return _made(call, -months, -days, -us, a)
-
-
-def interval_multiply(call: KernelCall, a: Value, b: Value) -> pa.Array:
-    """interval * number: fractions of months go to days, of days to time."""
-    if call.arg_types[0].kind is not Kind.INTERVAL:
-        a, b = b, a
-    factor = values(broadcast(b, call.num_rows))
-    return _scaled(call, a, factor, a, b)
-
-
-def interval_divide(call: KernelCall, a: Value, b: Value) -> pa.Array:
-    """interval / number."""
-    from streamsql.core.errors import DivisionByZero
-    from streamsql.functions.compute.columns import with_nulls_at
-
-    divisor = values(broadcast(b, call.num_rows))
-    zero = divisor == 0
-    if zero.any():
-        call.fail(zero, DivisionByZero, "division by zero")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result = _scaled(call, a, 1.0 / np.where(zero, 1.0, divisor), a, b, divisor=divisor)
-    return with_nulls_at(result, zero) if zero.any() else result
-
-
-def _scaled(
-    call: KernelCall, interval: Value, factor: Any, *args: Value, divisor: Any = None
-) -> pa.Array:
-    months, days, us = (np.broadcast_to(x, call.num_rows) for x in _interval(interval))
-
-    def times(x: Any) -> Any:
-        if divisor is None:
-            return x * factor
-        return x / np.where(divisor == 0, 1.0, divisor)
-
-    exact_months = times(months)
-    whole_months = np.trunc(exact_months)
-    month_days = np.round((exact_months - whole_months) * 30, 6)
-    exact_days = times(days)
-    whole_days = np.trunc(exact_days)
-    sec = np.round((exact_days - whole_days + month_days - np.trunc(month_days)) * 86400, 6)
-    carry = np.where(np.abs(sec) >= 86400, np.trunc(sec / 86400), 0)
-    sec = sec - carry * 86400
-    total_days = whole_days + np.trunc(month_days) + carry
-    total_us = np.rint(times(us) + sec * 1e6)
-    return _made(
-        call, whole_months.astype(np.int64), total_days.astype(np.int64),
-        total_us.astype(np.int64), *args,
-    )  # fmt: skip
-
-
-def justify_hours(call: KernelCall, a: pa.Array) -> pa.Array:
-    """24 hours become a day."""
-    months, days, us = _interval(a)
-    extra = np.where(us < 0, -((-us) // US_PER_DAY), us // US_PER_DAY)
-    days, us = days + extra, us - extra * US_PER_DAY
-    low, high = (days > 0) & (us < 0), (days < 0) & (us > 0)
-    us = us + np.where(low, US_PER_DAY, 0) - np.where(high, US_PER_DAY, 0)
-    days = days - low + high
-    return _made(call, months, days, us, a)
-
-
-def justify_days(call: KernelCall, a: pa.Array) -> pa.Array:
-    """30 days become a month."""
-    months, days, us = _interval(a)
-    extra = np.where(days < 0, -((-days) // 30), days // 30)
-    months, days = months + extra, days - extra * 30
-    low, high = (months > 0) & (days < 0), (months < 0) & (days > 0)
-    days = days + np.where(low, 30, 0) - np.where(high, 30, 0)
-    return _made(call, months - low + high, days, us, a)
-
-
-def justify_interval(call: KernelCall, a: pa.Array) -> pa.Array:
-    """Both, and all parts of one sign."""
-    months, days, us = _interval(a)
-    extra = np.where(us < 0, -((-us) // US_PER_DAY), us // US_PER_DAY)
-    days, us = days + extra, us - extra * US_PER_DAY
-    extra = np.where(days < 0, -((-days) // 30), days // 30)
-    months, days = months + extra, days - extra * 30
-    low = (months > 0) & ((days < 0) | ((days == 0) & (us < 0)))
-    high = (months < 0) & ((days > 0) | ((days == 0) & (us > 0)))
-    days = days + np.where(low, 30, 0) - np.where(high, 30, 0)
-    months = months - low + high
-    low, high = (days > 0) & (us < 0), (days < 0) & (us > 0)
-    us = us + np.where(low, US_PER_DAY, 0) - np.where(high, US_PER_DAY, 0)
-    return _made(call, months, days - low + high, us, a)
-
-
+# --- intervals ----------------------------------------------------------------------------------
 def age(call: KernelCall, a: Value, b: Value) -> pa.Array:
     """Years, months, days and time between two timestamps, by the calendar."""
     n = call.num_rows
@@ -334,8 +212,8 @@ def age(call: KernelCall, a: Value, b: Value) -> pa.Array:
     us = us + np.where(us < 0, US_PER_DAY, 0)
     months = (y1 - y2) * 12 + m1 - m2
     short = days < 0
-    # a borrowed month has the length of the earlier date's month; of the month before the later one,
-    # when the sign is turned
+    # a borrowed month has the length of the earlier date's month; of the month before the later
+    # one, when the sign is turned
     y3, m3 = np.where(m1 == 1, y1 - 1, y1), np.where(m1 == 1, 12, m1 - 1)
     borrowed = np.where(negative, month_length(y3, m3), month_length(y2, m2))
     days = days + np.where(short, borrowed, 0)
@@ -344,7 +222,7 @@ def age(call: KernelCall, a: Value, b: Value) -> pa.Array:
     return from_parts(sign * months, sign * days, sign * us, validity(a, b))
 
 
-# --- truncation ------------------------------------------------------------------------------------
+# --- truncation ---------------------------------------------------------------------------------
 _FIXED = {
     "microseconds": 1, "milliseconds": 1000, "second": 1_000_000, "minute": 60_000_000,
     "hour": US_PER_HOUR, "day": US_PER_DAY,
@@ -425,7 +303,7 @@ def interval_trunc(call: KernelCall, field: pa.Scalar, a: pa.Array) -> Any:
 def date_bin(call: KernelCall, stride: Value, a: Value, origin: Value) -> Any:
     """The start of the stride-long bin, counted from `origin`, that holds the timestamp."""
     n = call.num_rows
-    months, days, us = (np.broadcast_to(x, n) for x in _interval(stride))
+    months, days, us = (np.broadcast_to(x, n) for x in parts(stride))
     size = days * US_PER_DAY + us
     if (months != 0).any():
         message = "timestamps cannot be binned into intervals containing months or years"
@@ -440,7 +318,7 @@ def date_bin(call: KernelCall, stride: Value, a: Value, origin: Value) -> Any:
     return column(np.where(infinite, x, binned), call.type.arrow, validity(stride, a, origin))
 
 
-# --- zones -----------------------------------------------------------------------------------------
+# --- zones --------------------------------------------------------------------------------------
 @constants(0)
 def at_time_zone(call: KernelCall, zone: pa.Scalar, a: Any) -> Any:
     """AT TIME ZONE: timestamptz to the zone's wall clock, or that wall clock to timestamptz."""
@@ -458,109 +336,13 @@ def at_time_zone(call: KernelCall, zone: pa.Scalar, a: Any) -> Any:
 
 def at_interval_zone(call: KernelCall, zone: Value, a: Value) -> Any:
     """AT TIME ZONE with an offset given as an interval."""
-    offset = _interval(zone)[2]
+    offset = parts(zone)[2]
     sign = 1 if call.arg_types[1].kind is Kind.TIMESTAMPTZ else -1
     us = _us(a, call.num_rows) + sign * offset
     return column(us, call.type.arrow, validity(zone, a))
 
 
-# --- construction ----------------------------------------------------------------------------------
-def _ints(call: KernelCall, args: tuple[Value, ...]) -> list[Any]:
-    return [values(broadcast(a, call.num_rows)).astype(np.int64) for a in args]
-
-
-def _days(call: KernelCall, year: Any, month: Any, day: Any) -> tuple[Any, Any]:
-    """(day numbers, bad rows) of year (BC negative, no 0), month, day."""
-    bad = (year == 0) | (month < 1) | (month > 12) | (day < 1) | (np.abs(year) > 5874897)
-    y = np.where(bad, 2000, np.where(year < 0, year + 1, year))
-    m = np.where(bad, 1, month)
-    bad |= day > month_length(y, m)
-    return days_of(y, m, np.where(bad, 1, day)), bad
-
-
-def make_date(call: KernelCall, *args: Value) -> pa.Array:
-    """make_date(year, month, day)."""
-    from streamsql.functions.compute.columns import with_nulls_at
-
-    year, month, day = _ints(call, args)
-    days, bad = _days(call, year, month, day)
-    result = column(days.astype(np.int32), pa.date32(), validity(*args))
-    if not bad.any():
-        return result
-
-    def message(row: int) -> str:
-        return f"date field value out of range: {year[row]}-{month[row]:02d}-{day[row]:02d}"
-
-    call.fail(bad, DatetimeFieldOverflow, message)
-    return with_nulls_at(result, bad)
-
-
-def _clock(call: KernelCall, hour: Any, minute: Any, second: Value) -> tuple[Any, Any]:
-    """(µs of the day, bad rows)."""
-    s = values(broadcast(second, call.num_rows))
-    with np.errstate(invalid="ignore"):
-        bad = (hour < 0) | (hour > 24) | (minute < 0) | (minute > 59) | ~((s >= 0) & (s <= 60))
-    us = (hour * 60 + minute) * 60_000_000 + np.rint(np.where(bad, 0, s) * 1e6).astype(np.int64)
-    return us, bad | (us > US_PER_DAY)
-
-
-def make_time(call: KernelCall, *args: Value) -> pa.Array:
-    """make_time(hour, minute, second)."""
-    from streamsql.functions.compute.columns import with_nulls_at
-
-    hour, minute = _ints(call, args[:2])
-    us, bad = _clock(call, hour, minute, args[2])
-    result = column(us, call.type.arrow, validity(*args))
-    if bad.any():
-        call.fail(bad, DatetimeFieldOverflow, "time field value out of range")
-        return with_nulls_at(result, bad)
-    return result
-
-
-@constants(6)
-def make_timestamp(call: KernelCall, *args: Value) -> pa.Array:
-    """make_timestamp[tz](year, month, day, hour, minute, second[, zone])."""
-    from streamsql.functions.compute.columns import with_nulls_at
-
-    year, month, day, hour, minute = _ints(call, args[:5])
-    days, bad = _days(call, year, month, day)
-    clock, bad_clock = _clock(call, hour, minute, args[5])
-    us = days * US_PER_DAY + clock
-    if call.type.kind is Kind.TIMESTAMPTZ:
-        zone = args[6].as_py() if len(args) > 6 else call.timezone
-        us = utc_from_local(us, zone)
-    result = column(us, call.type.arrow, validity(*args[:6]))
-    if bad.any():
-        call.fail(bad, DatetimeFieldOverflow,
-                  lambda r: "date field value out of range: "
-                  f"{year[r]}-{month[r]:02d}-{day[r]:02d}")  # fmt: skip
-    if bad_clock.any():
-        call.fail(bad_clock & ~bad, DatetimeFieldOverflow, "time field value out of range")
-    bad = bad | bad_clock
-    return with_nulls_at(result, bad) if bad.any() else result
-
-
-def make_interval(call: KernelCall, *args: Value) -> pa.Array:
-    """make_interval(years, months, weeks, days, hours, mins, secs)."""
-    parts = _ints(call, args[:6]) + [0] * (6 - min(len(args), 6))
-    years, months, weeks, days, hours, mins = parts
-    secs = values(broadcast(args[6], call.num_rows)) if len(args) > 6 else np.zeros(call.num_rows)
-    us = (hours * 60 + mins) * 60_000_000 + np.rint(secs * 1e6).astype(np.int64)
-    return _made(call, years * 12 + months, weeks * 7 + days, us, *args)
-
-
-def from_epoch(call: KernelCall, a: pa.Array) -> pa.Array:
-    """to_timestamp(seconds since 1970)."""
-    seconds = values(a)
-    nan = np.isnan(seconds)
-    if nan.any():
-        call.fail(nan, NumericValueOutOfRange, "timestamp cannot be NaN")
-    infinite = np.isinf(seconds)
-    us = np.rint(np.where(nan | infinite, 0, seconds) * 1e6)
-    us = np.clip(us, -(2.0**62), 2.0**62).astype(np.int64)
-    if infinite.any():
-        us = np.where(infinite, np.where(seconds > 0, 1, -1) * TIMESTAMP_INFINITY, us)
-    return _checked(call, us, a)
+# --- construction -------------------------------------------------------------------------------
 
 
 def is_finite(call: KernelCall, a: pa.Array) -> Any:

@@ -103,7 +103,7 @@ def _up(low, high, k):  # type: ignore[no-untyped-def]
     l0, h0 = umul64(low, pl)
     if high == U0 and ph == U0:
         return (h0 >> U63) == U0, l0, h0
-    if high != U0 and ph != U0:
+    if min(high, ph) != U0:
         return False, U0, U0
     l1, h1 = umul64(low, ph) if ph != U0 else umul64(high, pl)
     top = h0 + l1

@@ -31,7 +31,8 @@ def _constant_words(value: pa.Scalar) -> Any:
 
 
 def _words(value: Value) -> tuple[Any, int, int]:
-    """(uint64 [m, 2], step, scale): m = n and step 1 for a column, m = 1 and step 0 for a constant."""
+    """(uint64 [m, 2], step, scale): m = n and step 1 for a column, m = 1 and step 0 for a
+    constant."""
     if isinstance(value, pa.Array):
         return decimal_words(value), 1, value.type.scale
     return _constant_words(value), 0, value.type.scale

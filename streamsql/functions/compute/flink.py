@@ -11,7 +11,7 @@ from streamsql.core.errors import InvalidParameterValue
 from streamsql.core.types import Kind
 from streamsql.functions.compute import texts
 from streamsql.functions.compute.columns import Value, broadcast, column, validity, values
-from streamsql.functions.compute.datetimes import _checked, add_months, civil
+from streamsql.functions.compute.datetimes import add_months, checked_stamps, civil
 from streamsql.functions.compute.grouped import constants
 from streamsql.functions.compute.zones import local_from_utc, utc_from_local
 from streamsql.functions.definitions import KernelCall
@@ -32,7 +32,7 @@ def from_epoch(call: KernelCall, a: pa.Array, precision: Any = None) -> Any:
         call.fail(True, InvalidParameterValue, "precision must be 0, 3 or 6")
         return pa.scalar(None, call.type.arrow)
     us = values(a).astype(np.int64) * 10 ** (6 - places)
-    return _checked(call, us, a)
+    return checked_stamps(call, us, a)
 
 
 def unix_seconds(call: KernelCall, a: pa.Array) -> Any:
@@ -67,15 +67,15 @@ def timestampadd(call: KernelCall, unit: pa.Scalar, n: Value, a: Value) -> Any:
         us = us * US_PER_DAY
     count = values(broadcast(n, call.num_rows)).astype(np.int64)
     if name in _SIZES:
-        return _checked(call, us + count * _SIZES[name], n, a)
+        return checked_stamps(call, us + count * _SIZES[name], n, a)
     if name not in _MONTHS:
         call.fail(True, InvalidParameterValue, f'unit "{unit.as_py()}" not recognized')
         return pa.scalar(None, call.type.arrow)
     months = count * _MONTHS[name]
     if call.type.kind is Kind.TIMESTAMPTZ:
         local = add_months(local_from_utc(us, call.timezone), months)
-        return _checked(call, utc_from_local(local, call.timezone), n, a)
-    return _checked(call, add_months(us, months), n, a)
+        return checked_stamps(call, utc_from_local(local, call.timezone), n, a)
+    return checked_stamps(call, add_months(us, months), n, a)
 
 
 @constants(0)

@@ -1,4 +1,5 @@
-"""Kernels whose patterns, formats and units are constants: rows are grouped by them when they vary."""
+"""Kernels whose patterns, formats and units are constants: rows are grouped by them when they
+vary."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from streamsql.functions.definitions import Failure, Kernel, KernelCall
 def constants(*positions: int) -> Callable[[Kernel], Kernel]:
     """Decorator: the arguments at `positions` always reach the kernel as scalars.
 
-    A column there is split by its distinct values, the kernel runs once for each, and the results are put
-    back in order. NULL patterns reach non-strict kernels only as rows of a scalar NULL.
+    A column there is split by its distinct values, the kernel runs once for each, and the results
+    are put back in order. NULL patterns reach non-strict kernels only as rows of a scalar NULL.
     """
 
     def decorate(kernel: Kernel) -> Kernel:

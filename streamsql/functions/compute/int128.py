@@ -1,7 +1,8 @@
 """128-bit integers as pairs of uint64 for numba, which has none of its own.
 
-Magnitudes are unsigned (low, high); signs are kept apart. Wider products live in arrays of 32-bit limbs,
-least significant first. All constants are np.uint64: mixing signed and unsigned would make floats.
+Magnitudes are unsigned (low, high); signs are kept apart. Wider products live in arrays of 32-bit
+limbs, least significant first. All constants are np.uint64: mixing signed and unsigned would make
+floats.
 """
 
 from __future__ import annotations

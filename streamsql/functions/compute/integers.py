@@ -50,7 +50,8 @@ def checked(
     unchecked: Callable[[Any, Any], Any],
     exact: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
-    """An integer operator: Arrow's checked kernel, and only if that finds an overflow, which rows."""
+    """An integer operator: Arrow's checked kernel, and only if that finds an overflow, which
+    rows."""
 
     def kernel(call: KernelCall, a: Value, b: Value) -> Any:
         try:
@@ -101,7 +102,7 @@ def divide(call: KernelCall, a: Value, b: Value) -> Any:
 def modulo(call: KernelCall, a: Value, b: Value) -> Any:
     """Remainder with the sign of the dividend."""
     x, y = numbers(a), numbers(b)
-    if isinstance(b, pa.Scalar) and y != 0 and y != -1:
+    if isinstance(b, pa.Scalar) and y not in (0, -1):
         return column(np.fmod(x, y), call.type.arrow, validity(a))
     zero = np.broadcast_to(y == 0, call.num_rows)
     if zero.any():
@@ -127,7 +128,7 @@ def absolute(call: KernelCall, a: pa.Array) -> Any:
     return pc.abs(a)
 
 
-# --- floats ----------------------------------------------------------------------------------------
+# --- floats -------------------------------------------------------------------------------------
 def float_result(call: KernelCall, data: Any, *args: Value, zero_ok: Any = True) -> pa.Array:
     """A float column; infinity out of finite arguments fails, and so does a zero that was not one.
 

@@ -35,16 +35,16 @@ def _skip_value(data, at, end):  # type: ignore[no-untyped-def]
     c = data[at]
     if c == 34:
         return _skip_string(data, at, end)
-    if c == 123 or c == 91:
+    if c in (123, 91):
         depth = 0
         while at < end:
             c = data[at]
             if c == 34:
                 at = _skip_string(data, at, end)
                 continue
-            if c == 123 or c == 91:
+            if c in (123, 91):
                 depth += 1
-            elif c == 125 or c == 93:
+            elif c in (125, 93):
                 depth -= 1
                 if depth == 0:
                     return at + 1
@@ -57,7 +57,8 @@ def _skip_value(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def find_key(starts, ends, data, key, out_starts, out_ends):  # type: ignore[no-untyped-def]
-    """The value of `key` (bytes of the quoted JSON string) in each object; the last of duplicates."""
+    """The value of `key` (bytes of the quoted JSON string) in each object; the last of
+    duplicates."""
     m = key.size
     for i in range(starts.size):
         out_starts[i] = -1
@@ -195,7 +196,7 @@ def _scan_string(data, at, end, out, o, plain):  # type: ignore[no-untyped-def]
                 return -1, o
             e = data[at]
             # " \ b f n r t stay as they are; / and u are written otherwise
-            if not (e == 34 or e == 92 or e == 98 or e == 102 or e == 110 or e == 114 or e == 116):
+            if e not in (34, 92, 98, 102, 110, 114, 116):
                 return -1, o
             out[o] = 92
             o += 1
@@ -274,7 +275,7 @@ def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-u
             at = _skip_space(data, at + 1, end)
             expect_key = False
             continue
-        if c == 123 or c == 91:
+        if c in (123, 91):
             depth += 1
             if depth >= kinds.size:
                 return -1

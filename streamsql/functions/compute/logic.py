@@ -22,11 +22,10 @@ def not_(call: KernelCall, a: Value) -> Any:
 def is_null(call: KernelCall, a: Value) -> Any:
     """IS NULL; of a struct as PostgreSQL: every field is NULL."""
     if call.arg_types[0].kind is Kind.STRUCT and isinstance(a, pa.Array):
-        whole = a.is_null()
+        fields = from_bools(np.ones(len(a), np.bool_))
         for i in range(a.type.num_fields):
-            field = a.field(i).is_null()
-            fields = field if i == 0 else pc.and_(fields, field)  # noqa: F821
-        return pc.or_(whole, fields) if a.type.num_fields else whole
+            fields = pc.and_(fields, a.field(i).is_null())
+        return pc.or_(a.is_null(), fields)
     return pc.is_null(a)
 
 

@@ -121,7 +121,7 @@ def power(call: KernelCall, a: Value, b: Value) -> pa.Array:
     return float_result(call, data, a, b)
 
 
-# --- NUMERIC ---------------------------------------------------------------------------------------
+# --- NUMERIC ------------------------------------------------------------------------------------
 def _decimal(call: KernelCall, a: pa.Array, fn: Callable[[Decimal], Decimal]) -> pa.Array:
     """A decimal function once per distinct value."""
 
@@ -278,7 +278,7 @@ def numeric_scale(call: KernelCall, a: pa.Array) -> pa.Array:
     return column((a.type.scale - drop).astype(np.int32), pa.int32(), validity(a))
 
 
-# --- integers --------------------------------------------------------------------------------------
+# --- integers -----------------------------------------------------------------------------------
 def gcd(call: KernelCall, a: Value, b: Value) -> pa.Array:
     """Greatest common divisor."""
     data = np.broadcast_to(np.gcd(numbers(a), numbers(b)), call.num_rows)
@@ -350,7 +350,8 @@ def bit_not(call: KernelCall, a: pa.Array) -> pa.Array:
 
 
 def width_bucket(call: KernelCall, a: Value, low: Value, high: Value, count: Value) -> pa.Array:
-    """Which of `count` equal buckets between low and high holds the value; 0 and count+1 outside."""
+    """Which of `count` equal buckets between low and high holds the value; 0 and count+1
+    outside."""
     n = call.num_rows
     if call.arg_types[0].kind is Kind.NUMERIC:
         x, lo, hi = (

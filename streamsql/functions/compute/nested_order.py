@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import total_ordering
 from typing import Any
 
@@ -32,7 +33,7 @@ class _Float:
     __slots__ = ("key",)
 
     def __init__(self, x: float) -> None:
-        self.key = (1, 0.0) if x != x else (0, x)
+        self.key = (1, 0.0) if math.isnan(x) else (0, x)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Float) and self.key == other.key

@@ -150,10 +150,11 @@ def regexp_replace(
 
 
 def _groups(call: KernelCall, a: pa.Array, found: Regex) -> tuple[list[pa.Array], Any] | None:
-    """(columns of the groups of the first match, or of the whole match without groups; matched rows).
+    """(columns of the groups of the first match, or of the whole match without groups; matched
+    rows).
 
-    RE2 gives '' for a group that took no part; PostgreSQL NULL, so patterns with optional groups are
-    for Python.
+    RE2 gives '' for a group that took no part; PostgreSQL NULL, so patterns with optional groups
+    are for Python.
     """
     if found.re2 is None or "?" in found.source or "|" in found.source or "{0" in found.source:
         return None
@@ -197,7 +198,9 @@ def regexp_matches(call: KernelCall, a: pa.Array, pattern: pa.Scalar, flags: Any
         return pa.scalar(None, pa.list_(_TEXTS))
 
     def every(text: str) -> list[list[str | None]]:
-        all_ = [list(m.groups()) if found.groups else [m[0]] for m in found.python.finditer(text)]
+        all_: list[list[str | None]] = [
+            list(m.groups()) if found.groups else [m[0]] for m in found.python.finditer(text)
+        ]
         return all_ if found.global_ else all_[:1]
 
     return by_value(a, every, pa.list_(_TEXTS))

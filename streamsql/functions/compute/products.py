@@ -14,8 +14,8 @@ from streamsql.functions.definitions import KernelCall
 def multiply(call: KernelCall, a: Value, b: Value) -> pa.Array:
     """a * b for NUMERIC operands; either may be a constant.
 
-    A column whose values all lie in 64 bits times a constant that does is one widening multiplication a
-    row and needs no check: the result type has room for both.
+    A column whose values all lie in 64 bits times a constant that does is one widening
+    multiplication a row and needs no check: the result type has room for both.
     """
     if isinstance(a, pa.Scalar):
         a, b = b, a

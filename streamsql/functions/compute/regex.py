@@ -12,6 +12,12 @@ from functools import lru_cache
 
 from streamsql.core.errors import InvalidRegularExpression
 
+_CLASSES = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~",
+    "space": "\\s", "upper": "A-Z", "word": "\\w", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+"""POSIX classes, as they stand inside of brackets."""
 _ESCAPES = {"m": r"\b", "M": r"\b", "y": r"\b", "Y": r"\B", "Z": r"\z"}
 
 
@@ -105,8 +111,13 @@ def _translate(body: str) -> tuple[str, int]:
         if in_class:
             if body.startswith("[:", i):
                 end = body.find(":]", i)
-                out.append(body[i : end + 2] if end > 0 else c)
-                i = end + 2 if end > 0 else i + 1
+                members = _CLASSES.get(body[i + 2 : end]) if end > 0 else None
+                if members is None:
+                    raise InvalidRegularExpression(
+                        "invalid regular expression: invalid character class"
+                    )
+                out.append(members)
+                i = end + 2
                 continue
             in_class = c != "]"
             out.append("\\[" if c == "[" else c)
@@ -144,13 +155,7 @@ def _name_groups(pattern: str) -> str:
             i += 2
             continue
         if in_class:
-            in_class = c != "]" or (i > 0 and pattern.startswith("[:", i - 1))
-            if pattern.startswith("[:", i):
-                end = pattern.find(":]", i)
-                out.append(pattern[i : end + 2])
-                i = end + 2
-                in_class = True
-                continue
+            in_class = c != "]"
         elif c == "[":
             in_class = True
         elif c == "(" and not pattern.startswith("(?", i):

@@ -27,7 +27,8 @@ def gather(data, starts, ends, out_offsets, out):  # type: ignore[no-untyped-def
 
 @kernel
 def split_ranges(offsets, data, separator, n, starts, ends, there):  # type: ignore[no-untyped-def]
-    """Byte range of the n-th field (n > 0 from the front, n < 0 from the back); empty if there is none.
+    """Byte range of the n-th field (n > 0 from the front, n < 0 from the back); empty if there is
+    none.
     there: bool [n], zeroed, says which rows have the field. separator: uint8 [m], m > 0."""
     m = separator.size
     first = separator[0]

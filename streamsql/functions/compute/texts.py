@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import InvalidParameterValue, ProgramLimitExceeded, SubstringError
-from streamsql.core.types import Kind
 from streamsql.functions.compute.columns import (
     Value,
     broadcast,
@@ -98,7 +97,7 @@ def _initcap(text: str) -> str:
 
 def concat(call: KernelCall, *args: Value) -> Any:
     """All arguments' text one after the other; NULL counts as empty."""
-    texts = [_shown(call, i, a) for i, a in enumerate(args)]
+    texts = [shown_text(call, i, a) for i, a in enumerate(args)]
     joined = pc.binary_join_element_wise(*texts, "", null_handling="replace", null_replacement="")
     return broadcast(joined, call.num_rows)
 
@@ -115,7 +114,7 @@ def bytea_concat(call: KernelCall, a: Value, b: Value) -> Any:
 
 def concat_ws(call: KernelCall, separator: Value, *args: Value) -> Any:
     """The arguments that are not NULL, with a separator between."""
-    texts = [_shown(call, i + 1, a) for i, a in enumerate(args)]
+    texts = [shown_text(call, i + 1, a) for i, a in enumerate(args)]
     if isinstance(separator, pa.Scalar) and not separator.is_valid:
         return separator
     plain = pc.fill_null(separator, "") if isinstance(separator, pa.Array) else separator
@@ -125,7 +124,7 @@ def concat_ws(call: KernelCall, separator: Value, *args: Value) -> Any:
     return joined
 
 
-def _shown(call: KernelCall, i: int, a: Value) -> Value:
+def shown_text(call: KernelCall, i: int, a: Value) -> Value:
     """Text of any argument by its output function."""
     t = call.arg_types[i]
     if isinstance(a, pa.Scalar):
@@ -225,16 +224,17 @@ def rtrim(call: KernelCall, a: pa.Array, chars: Any = None) -> Any:
 @constants(1, 2)
 def lpad(call: KernelCall, a: pa.Array, width: pa.Scalar, fill: Any = None) -> Any:
     """Filled at the front to `width` characters, or cut to them."""
-    return _pad(a, width.as_py(), " " if fill is None else fill.as_py(), front=True)
+    return padded(a, width.as_py(), " " if fill is None else fill.as_py(), front=True)
 
 
 @constants(1, 2)
 def rpad(call: KernelCall, a: pa.Array, width: pa.Scalar, fill: Any = None) -> Any:
     """Filled at the end to `width` characters, or cut to them."""
-    return _pad(a, width.as_py(), " " if fill is None else fill.as_py(), front=False)
+    return padded(a, width.as_py(), " " if fill is None else fill.as_py(), front=False)
 
 
-def _pad(a: pa.Array, width: int, fill: str, *, front: bool) -> Any:
+def padded(a: pa.Array, width: int, fill: str, *, front: bool) -> Any:
+    """Filled to `width` characters at one end, or cut to them."""
     width = max(width, 0)
     cut = pc.utf8_slice_codeunits(a, 0, width)
     if not fill:
@@ -364,277 +364,3 @@ def to_hex(call: KernelCall, a: pa.Array) -> Any:
     """Hexadecimal of an integer; negative ones as two's complement."""
     mask = 2 ** (a.type.bit_width) - 1
     return by_value(a, lambda v: format(v & mask, "x"), pa.string())
-
-
-# --- quoting ---------------------------------------------------------------------------------------
-_RESERVED = frozenset(
-    [
-        "all",
-        "analyse",
-        "analyze",
-        "and",
-        "any",
-        "array",
-        "as",
-        "asc",
-        "asymmetric",
-        "both",
-        "case",
-        "cast",
-        "check",
-        "collate",
-        "column",
-        "constraint",
-        "create",
-        "current_date",
-        "current_role",
-        "current_time",
-        "current_timestamp",
-        "current_user",
-        "default",
-        "deferrable",
-        "desc",
-        "distinct",
-        "do",
-        "else",
-        "end",
-        "except",
-        "false",
-        "fetch",
-        "for",
-        "foreign",
-        "from",
-        "grant",
-        "group",
-        "having",
-        "in",
-        "initially",
-        "intersect",
-        "into",
-        "lateral",
-        "leading",
-        "limit",
-        "localtime",
-        "localtimestamp",
-        "not",
-        "null",
-        "offset",
-        "on",
-        "only",
-        "or",
-        "order",
-        "placing",
-        "primary",
-        "references",
-        "returning",
-        "select",
-        "session_user",
-        "some",
-        "symmetric",
-        "table",
-        "then",
-        "to",
-        "trailing",
-        "true",
-        "union",
-        "unique",
-        "user",
-        "using",
-        "variadic",
-        "when",
-        "where",
-        "window",
-        "with",
-    ]
-)
-
-
-def quoted_identifier(name: str) -> str:
-    """The name as SQL can read it back.
-
-    >>> quoted_identifier("a b"), quoted_identifier("abc")
-    ('"a b"', 'abc')
-    """
-    plain = name[:1].isalpha() or name[:1] == "_"
-    plain = plain and name.isascii() and name.replace("_", "a").isalnum() and name == name.lower()
-    if plain and name not in _RESERVED:
-        return name
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quoted_literal(text: str) -> str:
-    """The text as a string literal."""
-    body = text.replace("'", "''")
-    return f" E'{body.replace(chr(92), chr(92) * 2)}'".strip() if "\\" in text else f"'{body}'"
-
-
-def quote_ident(call: KernelCall, a: pa.Array) -> Any:
-    """quote_ident."""
-    return by_value(a, quoted_identifier, pa.string())
-
-
-def quote_literal(call: KernelCall, a: Value) -> Any:
-    """quote_literal of any value."""
-    shown = _shown(call, 0, a)
-    return by_value(broadcast(shown, call.num_rows), quoted_literal, pa.string())
-
-
-def quote_nullable(call: KernelCall, a: Value) -> Any:
-    """As quote_literal, NULL for NULL."""
-    shown = broadcast(_shown(call, 0, a), call.num_rows)
-    return pc.fill_null(by_value(shown, quoted_literal, pa.string()), "NULL")
-
-
-@constants(0)
-def format_(call: KernelCall, pattern: Value, *args: Value) -> Any:
-    """format('%s …'): %s text, %I identifier, %L literal; %n$s picks an argument."""
-    from streamsql.functions.compute.format_text import pieces
-
-    constant = pattern if isinstance(pattern, pa.Scalar) else pattern[0]
-    if not constant.is_valid:
-        return pa.scalar(None, pa.string())
-    found, problem = pieces(constant.as_py(), len(args))
-    if problem:
-        call.fail(True, InvalidParameterValue, problem)
-        return pa.scalar(None, pa.string())
-    parts: list[Any] = []
-    for piece in found:
-        if isinstance(piece, str):
-            parts.append(piece)
-            continue
-        index, kind, width, flush_left = piece
-        shown: Any = broadcast(_shown(call, index + 1, args[index]), call.num_rows)
-        if kind == "I":
-            shown = by_value(shown, quoted_identifier, pa.string())
-        elif kind == "L":
-            shown = pc.fill_null(by_value(shown, quoted_literal, pa.string()), "NULL")
-        shown = flat(pc.fill_null(shown, ""))
-        if width:
-            longest = max(width, pc.max(pc.utf8_length(shown)).as_py() or 0)
-            padded = _pad(shown, width, " ", front=not flush_left)
-            short = pc.less(pc.utf8_length(shown), min(width, longest))
-            shown = flat(pc.if_else(short, padded, shown))
-        parts.append(shown)
-    return broadcast(pc.binary_join_element_wise(*parts, "", ""), call.num_rows)
-
-
-# --- bytea -----------------------------------------------------------------------------------------
-@constants(1)
-def encode(call: KernelCall, a: pa.Array, form: pa.Scalar) -> Any:
-    """bytea as text in hex, base64 or escape form."""
-    import base64
-
-    name = form.as_py().lower()
-    if name == "hex":
-        shown = to_text(a, call.arg_types[0])
-        return pc.utf8_slice_codeunits(shown, 2, None)
-    if name == "base64":
-        # PostgreSQL breaks lines after 76 characters
-        def one(raw: bytes) -> str:
-            text = base64.b64encode(raw).decode()
-            return "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
-
-        return by_value(a, one, pa.string())
-    if name == "escape":
-        return by_value(a, _escape, pa.string())
-    call.fail(True, InvalidParameterValue, f'unrecognized encoding: "{form.as_py()}"')
-    return pa.scalar(None, pa.string())
-
-
-def _escape(raw: bytes) -> str:
-    return "".join("\\\\" if b == 92 else chr(b) if 0 < b < 128 else f"\\{b:03o}" for b in raw)
-
-
-@constants(1)
-def decode(call: KernelCall, a: pa.Array, form: pa.Scalar) -> Any:
-    """Text in hex, base64 or escape form as bytea."""
-    import base64
-    import binascii
-
-    from streamsql.core.types import BYTEA
-    from streamsql.functions.textio.scalar_input import parse_value
-
-    name = form.as_py().lower()
-
-    def one(text: str) -> bytes:
-        if name == "hex":
-            return bytes(parse_value("\\x" + text, BYTEA))
-        if name == "escape":
-            return bytes(parse_value(text, BYTEA))
-        try:
-            return base64.b64decode("".join(text.split()), validate=True)
-        except binascii.Error:
-            raise InvalidParameterValue("invalid base64 end sequence") from None
-
-    if name not in ("hex", "base64", "escape"):
-        call.fail(True, InvalidParameterValue, f'unrecognized encoding: "{form.as_py()}"')
-        return pa.scalar(None, pa.binary())
-    return by_value_failing(call, a, one, pa.binary())
-
-
-# --- arrays of text --------------------------------------------------------------------------------
-@constants(1, 2)
-def string_to_array(call: KernelCall, a: pa.Array, separator: pa.Scalar, null: Any = None) -> Any:
-    """The fields between separators; the empty text has none."""
-    text = separator.as_py()
-    if not text:
-        lists = by_value(a, lambda s: [s] if s else [], pa.list_(pa.string()))
-    else:
-        lists = flat(pc.split_pattern(a, text)).cast(pa.list_(pa.string()))
-        empty = pc.equal(a, "")
-        if pc.any(empty).as_py():
-            lists = flat(pc.if_else(empty, pa.scalar([], pa.list_(pa.string())), lists))
-    if null is not None:
-        word = null.as_py()
-        items = pc.if_else(pc.equal(lists.values, word), pa.scalar(None, pa.string()), lists.values)
-        lists = pa.ListArray.from_buffers(
-            lists.type,
-            len(lists),
-            lists.buffers()[:2],
-            lists.null_count,
-            lists.offset,
-            [flat(items)],
-        )
-    return lists
-
-
-def string_to_chars(call: KernelCall, a: pa.Array) -> Any:
-    """string_to_array with a NULL separator: every character."""
-    return by_value(a, list, pa.list_(pa.string()))
-
-
-@constants(1, 2)
-def array_to_string(call: KernelCall, a: pa.Array, separator: pa.Scalar, null: Any = None) -> Any:
-    """The elements' text with separators; NULL elements are left out or shown as `null`."""
-    element = call.arg_types[0].element
-    assert element is not None
-    while element.kind is Kind.ARRAY and element.element is not None:
-        a = _flattened_once(a)
-        element = element.element
-    items = to_text(a.flatten(), element, call.timezone)
-    lengths = values(flat(pc.fill_null(pc.list_value_length(a), 0)))
-    if null is not None and null.is_valid:
-        items = flat(pc.fill_null(items, null.as_py()))
-    elif items.null_count:
-        rows = np.repeat(np.arange(len(a)), lengths)
-        keep = np.asarray(items.is_valid())
-        lengths = np.bincount(rows[keep], minlength=len(a))
-        items = items.drop_null()
-    offsets = np.zeros(len(a) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    joined = pc.binary_join(pa.ListArray.from_arrays(column(offsets, pa.int32()), items),
-                            separator.as_py())  # fmt: skip
-    if a.null_count:
-        joined = pc.if_else(a.is_valid(), joined, pa.scalar(None, pa.string()))
-    return joined
-
-
-def _flattened_once(a: pa.Array) -> pa.Array:
-    """A list of lists as one list of their elements."""
-    inner = a.flatten()
-    outer_lengths = values(flat(pc.fill_null(pc.list_value_length(a), 0)))
-    inner_lengths = values(flat(pc.fill_null(pc.list_value_length(inner), 0)))
-    ends = np.concatenate(([0], np.cumsum(inner_lengths)))
-    bounds = np.concatenate(([0], np.cumsum(outer_lengths)))
-    offsets = ends[bounds].astype(np.int32)
-    return pa.ListArray.from_arrays(column(offsets, pa.int32()), inner.flatten())

@@ -29,9 +29,12 @@ def _def(
     name: str, args: tuple[Pattern, ...], result: Any, kernel: str = "", **more: Any
 ) -> FunctionDef:
     more.setdefault("can_fail", False)
+    kernel = kernel or name
+    series = kernel.endswith(("_series", "subscripts"))
     return FunctionDef(
-        name=name, args=args, result=result, kernel=lazy("arrays", kernel or name), **more
-    )
+        name=name, args=args, result=result, kernel=lazy("series" if series else "arrays", kernel),
+        **more,
+    )  # fmt: skip
 
 
 def _array_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
@@ -116,9 +119,9 @@ _PATTERNS = (
 
 def _quantified_kernel(operator: str, every: bool) -> Kernel:
     def kernel(call: Any, a: Any, b: Any) -> Any:
-        from streamsql.functions.compute import arrays
+        from streamsql.functions.compute import quantified
 
-        return arrays.quantified(operator, every, call, a, b)
+        return quantified.quantified(operator, every, call, a, b)
 
     return kernel
 
@@ -155,7 +158,7 @@ def _series() -> Iterable[FunctionDef]:
         yield _def("integer_series", (t, t, t), array_of(t), optional=1, can_fail=True)
     yield FunctionDef(
         name="numeric_series", args=(NUMERIC, NUMERIC, NUMERIC), optional=1, can_fail=True,
-        result=array_of(NUMERIC), kernel=lazy("arrays", "numeric_series"),
+        result=array_of(NUMERIC), kernel=lazy("series", "numeric_series"),
     )  # fmt: skip
     for t in (TIMESTAMP, TIMESTAMPTZ):
         yield _def("timestamp_series", (t, t, INTERVAL), array_of(t), can_fail=True)

@@ -34,14 +34,23 @@ def _def(
     result: SqlType,
     kernel: str = "",
     *,
-    module: str = "datetimes",
+    module: str = "",
     fails: bool = False,
     **more: Any,
 ) -> FunctionDef:
+    kernel = kernel or name
     return FunctionDef(
-        name=name, args=args, result=result, kernel=lazy(module, kernel or name), can_fail=fails,
-        **more,
+        name=name, args=args, result=result, kernel=lazy(module or _module(kernel), kernel),
+        can_fail=fails, **more,
     )  # fmt: skip
+
+
+def _module(kernel: str) -> str:
+    """The compute module of a kernel."""
+    if kernel.startswith(("interval_add", "interval_sub", "interval_neg", "interval_mul",
+                          "interval_div", "justify_")):  # fmt: skip
+        return "interval_arithmetic"
+    return "construction" if kernel.startswith(("make_", "from_epoch")) else "datetimes"
 
 
 def _symmetric(

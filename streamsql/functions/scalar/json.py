@@ -12,6 +12,12 @@ from streamsql.functions.scalar.lazy import lazy
 TEXTS = array_of(TEXT)
 
 
+_EDITS = frozenset({
+    "concat", "delete_key", "delete_index", "delete_keys", "delete_path", "set_value",
+    "insert_value", "strip_nulls",
+})  # fmt: skip
+
+
 def _def(
     name: str,
     args: tuple[Pattern, ...],
@@ -21,7 +27,12 @@ def _def(
     fails: bool = False,
     **more: Any,
 ) -> FunctionDef:
-    return FunctionDef(name=name, args=args, result=result, kernel=lazy("jsons", kernel),
+    module = "jsons"
+    if kernel in _EDITS:
+        module = "json_edits"
+    elif kernel.startswith(("build_", "to_json", "elements", "object_keys", "each_values")):
+        module = "json_building"
+    return FunctionDef(name=name, args=args, result=result, kernel=lazy(module, kernel),
                        can_fail=fails, **more)  # fmt: skip
 
 

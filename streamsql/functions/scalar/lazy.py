@@ -19,4 +19,5 @@ def lazy(module: str, name: str) -> Kernel:
         return found(*args)
 
     call.__name__ = name
+    call.target = (module, name)  # type: ignore[attr-defined]  # tests look it up
     return call

@@ -1,4 +1,5 @@
-"""Text functions and operators with PostgreSQL's meaning: characters count from 1, NULL in NULL out."""
+"""Text functions and operators with PostgreSQL's meaning: characters count from 1, NULL in NULL
+out."""
 
 from __future__ import annotations
 
@@ -26,6 +27,18 @@ def text_function(
         name=name, args=args, result=result, kernel=lazy(module, kernel or name), can_fail=fails,
         **more,
     )  # fmt: skip
+
+
+def _quoting(
+    name: str, args: tuple[Pattern, ...], result: SqlType = TEXT, **more: Any
+) -> FunctionDef:
+    return text_function(name, args, result, module="quoting", **more)
+
+
+def _arrays(
+    name: str, args: tuple[Pattern, ...], result: SqlType = TEXT, **more: Any
+) -> FunctionDef:
+    return text_function(name, args, result, module="text_arrays", **more)
 
 
 FUNCTIONS: tuple[FunctionDef, ...] = (
@@ -70,21 +83,21 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     text_function("overlay", (TEXT, TEXT, INTEGER, INTEGER), optional=1, fails=True),
     text_function("to_hex", (INTEGER,)),
     text_function("to_hex", (BIGINT,)),
-    text_function("quote_ident", (TEXT,)),
-    text_function("quote_literal", (TEXT,)),
-    text_function("quote_literal", (Poly.ANYELEMENT,)),
-    text_function("quote_nullable", (TEXT,), strict=False),
-    text_function("quote_nullable", (Poly.ANYELEMENT,), strict=False),
-    text_function("format", (TEXT, Poly.ANY), variadic=True, variadic_empty=True, strict=False,
+    _quoting("quote_ident", (TEXT,)),
+    _quoting("quote_literal", (TEXT,)),
+    _quoting("quote_literal", (Poly.ANYELEMENT,)),
+    _quoting("quote_nullable", (TEXT,), strict=False),
+    _quoting("quote_nullable", (Poly.ANYELEMENT,), strict=False),
+    _quoting("format", (TEXT, Poly.ANY), variadic=True, variadic_empty=True, strict=False,
                   kernel="format_", fails=True),
-    text_function("encode", (BYTEA, TEXT), fails=True),
-    text_function("decode", (TEXT, TEXT), BYTEA, fails=True),
+    _quoting("encode", (BYTEA, TEXT), fails=True),
+    _quoting("decode", (TEXT, TEXT), BYTEA, fails=True),
     FunctionDef(name="md5", args=(TEXT,), result=TEXT, sql="md5({0})", can_fail=False),
     FunctionDef(name="md5", args=(BYTEA,), result=TEXT, sql="md5({0})", can_fail=False),
     FunctionDef(name="sha256", args=(BYTEA,), result=BYTEA, sql="unhex(sha256({0}))",
                 can_fail=False),
-    text_function("string_to_array", (TEXT, TEXT, TEXT), TEXTS, optional=1),
-    text_function("string_to_chars", (TEXT,), TEXTS),
-    text_function("array_to_string", (Poly.ANYARRAY, TEXT, TEXT), optional=1, strict=False,
+    _arrays("string_to_array", (TEXT, TEXT, TEXT), TEXTS, optional=1),
+    _arrays("string_to_chars", (TEXT,), TEXTS),
+    _arrays("array_to_string", (Poly.ANYARRAY, TEXT, TEXT), optional=1, strict=False,
                   aliases=("array_join",)),
 )  # fmt: skip

@@ -171,7 +171,7 @@ def _take_word(f: Fields, word: str, loose: list[str], text: str, kind: str) -> 
         f.time_us = 0
     elif word in _MONTHS:
         loose.append(word)
-    elif word in _WEEKDAYS or word == "t" or word == "at" or word == "on":
+    elif word in _WEEKDAYS or word in ("t", "at", "on"):
         return
     elif word in ABBREVIATIONS:
         f.offset_s = ABBREVIATIONS[word]
@@ -286,7 +286,8 @@ def parse_time(text: str) -> int:
 
 
 def parse_timestamp(text: str, now_us: int | None = None) -> int:
-    """Local microseconds since 1970-01-01; a zone in the text is read and ignored, as PostgreSQL does.
+    """Local microseconds since 1970-01-01; a zone in the text is read and ignored, as PostgreSQL
+    does.
 
     Raises: 22007, 22008.
     """

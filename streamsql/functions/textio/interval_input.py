@@ -10,25 +10,28 @@ from streamsql.core.errors import DatetimeFieldOverflow, InvalidDatetimeFormat
 Interval = tuple[int, int, int]
 """(months, days, µs)"""
 
-_US: dict[str, int] = {
-    **dict.fromkeys(["us", "usec", "usecs", "usecond", "useconds", "microsecond", "microseconds", "microsecon"], 1),
-    **dict.fromkeys(["ms", "msec", "msecs", "msecond", "mseconds", "millisecond", "milliseconds", "millisecon"], 1000),
-    **dict.fromkeys(["s", "sec", "secs", "second", "seconds"], 1_000_000),
-    **dict.fromkeys(["m", "min", "mins", "minute", "minutes"], 60_000_000),
-    **dict.fromkeys(["h", "hr", "hrs", "hour", "hours"], 3_600_000_000),
-}  # fmt: skip
-_DAYS: dict[str, int] = {
-    **dict.fromkeys(["d", "day", "days"], 1),
-    **dict.fromkeys(["w", "week", "weeks"], 7),
-}
-_MONTHS: dict[str, int] = {
-    **dict.fromkeys(["mon", "mons", "month", "months"], 1),
-    **dict.fromkeys(["qtr", "quarter", "quarters"], 3),
-    **dict.fromkeys(["y", "yr", "yrs", "year", "years"], 12),
-    **dict.fromkeys(["dec", "decade", "decades", "decs"], 120),
-    **dict.fromkeys(["c", "cent", "century", "centuries"], 1200),
-    **dict.fromkeys(["mil", "mils", "millennium", "millennia"], 12000),
-}
+
+def _units(sizes: dict[str, int]) -> dict[str, int]:
+    """{"d day days": 1} as {"d": 1, "day": 1, "days": 1}."""
+    return {name: size for names, size in sizes.items() for name in names.split()}
+
+
+_US = _units({
+    "us usec usecs usecond useconds microsecond microseconds microsecon": 1,
+    "ms msec msecs msecond mseconds millisecond milliseconds millisecon": 1000,
+    "s sec secs second seconds": 1_000_000,
+    "m min mins minute minutes": 60_000_000,
+    "h hr hrs hour hours": 3_600_000_000,
+})  # fmt: skip
+_DAYS = _units({"d day days": 1, "w week weeks": 7})
+_MONTHS = _units({
+    "mon mons month months": 1,
+    "qtr quarter quarters": 3,
+    "y yr yrs year years": 12,
+    "dec decs decade decades": 120,
+    "c cent century centuries": 1200,
+    "mil mils millennium millennia": 12000,
+})  # fmt: skip
 _US_PER_DAY = 86_400_000_000
 _TOKEN = re.compile(
     r"\s*(?:(?P<clock>[+-]?\d+:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)"
@@ -40,8 +43,8 @@ _TOKEN = re.compile(
 
 
 def parse_interval(text: str, unit: str = "second") -> Interval:
-    """(months, days, µs) of the text; a bare number counts in `unit`. Raises: 22007, 22008 (as 22P02
-    is for plain values, PostgreSQL gives intervals 22007).
+    """(months, days, µs) of the text; a bare number counts in `unit`. Raises: 22007, 22008 (as
+    22P02 is for plain values, PostgreSQL gives intervals 22007).
 
     >>> parse_interval("1 year 2 mons 3 days 04:05:06")
     (14, 3, 14706000000)

@@ -1,4 +1,5 @@
-"""Columns of JSON text in jsonb's normal form: a byte loop for what machines write, Python for the rest."""
+"""Columns of JSON text in jsonb's normal form: a byte loop for what machines write, Python for the
+rest."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _DEPTH = 64
 
 
 def normalise(array: pa.Array) -> tuple[pa.Array, BoolArray]:
-    """(documents in normal form, rows the loop could not do: invalid, unsorted keys, odd escapes)."""
+    """(documents in normal form, rows the loop could not do: invalid, unsorted keys, odd
+    escapes)."""
     from streamsql.functions.compute import json_loops
 
     offsets, data = text_buffers(array)

@@ -15,7 +15,8 @@ _SPECIAL_FLOATS = r"^(NaN|-?Infinity)$"
 
 
 def to_json(array: pa.Array, t: SqlType, timezone: str = "UTC", *, jsonb: bool = True) -> pa.Array:
-    """JSON text of each value; NULL becomes `null`. jsonb: keys in jsonb's order, normal spacing."""
+    """JSON text of each value; NULL becomes `null`. jsonb: keys in jsonb's order, normal
+    spacing."""
     return flat(pc.fill_null(_json(array, t, timezone, jsonb), "null"))
 
 

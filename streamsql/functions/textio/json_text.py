@@ -1,7 +1,7 @@
 """JSON text: checking, and jsonb's normal form exactly as PostgreSQL prints it.
 
-jsonb: keys sorted by byte length, then bytes; the last of duplicate keys wins; ", " and ": " between;
-numbers as numeric prints them (1.50 stays, 1e2 is 100); strings with PostgreSQL's escapes.
+jsonb: keys sorted by byte length, then bytes; the last of duplicate keys wins; ", " and ": "
+between; numbers as numeric prints them (1.50 stays, 1e2 is 100); strings with PostgreSQL's escapes.
 """
 
 from __future__ import annotations

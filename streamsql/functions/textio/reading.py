@@ -1,7 +1,7 @@
 """Reading columns of text: PostgreSQL's input functions, vectorised.
 
-Each type has a fast way for the spellings machines write, decided by one test over the whole column (or
-a mask), and the slow reader of `scalar_input.py` for each *distinct* other value.
+Each type has a fast way for the spellings machines write, decided by one test over the whole
+column (or a mask), and the slow reader of `scalar_input.py` for each *distinct* other value.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def _by_distinct(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Ar
 
 
 def _json(text: pa.Array, t: SqlType, timezone: str, fail: Fail) -> pa.Array:
-    """Documents checked (json) or brought to normal form (jsonb) by the byte loop, the rest one by one."""
+    """Documents checked (json) or brought to normal form (jsonb) by the byte loop, the rest one by
+    one."""
     done, hard = json_column.normalise(text)
     if t.kind is Kind.JSON:
         done = text

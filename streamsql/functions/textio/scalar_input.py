@@ -1,7 +1,8 @@
 """Reading one value of any type from its PostgreSQL text: the slow path under `parse_text`.
 
 Returns the Python value Arrow takes for the type; INTERVAL as (months, days, µs); dates and
-timestamps as the integers they are stored as (days, µs), because Python's datetime ends at year 9999.
+timestamps as the integers they are stored as (days, µs), because Python's datetime ends at year
+9999.
 """
 
 from __future__ import annotations

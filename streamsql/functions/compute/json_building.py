@@ -1,0 +1,157 @@
+"""Kernels that make JSON of values, and that take documents apart into arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.types import Kind
+from streamsql.functions.compute.columns import Value, broadcast, flat
+from streamsql.functions.compute.grouped import by_value_failing
+from streamsql.functions.definitions import KernelCall
+from streamsql.functions.textio import json_output, json_text
+from streamsql.functions.textio.output import to_text
+
+_TEXT = pa.string()
+_NULL = pa.scalar(None, _TEXT)
+
+
+def to_jsonb(call: KernelCall, a: Value) -> Any:
+    """to_jsonb of any value."""
+    return _to_json(call, a, jsonb=True)
+
+
+def to_json(call: KernelCall, a: Value) -> Any:
+    """to_json, row_to_json."""
+    return _to_json(call, a, jsonb=False)
+
+
+def _to_json(call: KernelCall, a: Value, *, jsonb: bool) -> Any:
+    array = broadcast(a, call.num_rows)
+    text = json_output.to_json(array, call.arg_types[0], call.timezone, jsonb=jsonb)
+    if array.null_count:
+        text = pc.if_else(array.is_valid(), text, _NULL)
+    return text
+
+
+def _items(call: KernelCall, args: tuple[Value, ...], *, jsonb: bool) -> list[pa.Array]:
+    return [
+        json_output.to_json(broadcast(a, call.num_rows), t, call.timezone, jsonb=jsonb)
+        for a, t in zip(args, call.arg_types, strict=True)
+    ]
+
+
+def build_array(call: KernelCall, *args: Value) -> Any:
+    """jsonb_build_array, json_build_array."""
+    jsonb = call.type.kind is Kind.JSONB
+    if not args:
+        return pa.scalar("[]")
+    items = _items(call, args, jsonb=jsonb)
+    pieces: list[Any] = ["["]
+    for i, item in enumerate(items):
+        pieces += [", ", item] if i else [item]
+    return pc.binary_join_element_wise(*pieces, "]", "")
+
+
+def build_object(call: KernelCall, *args: Value) -> Any:
+    """jsonb_build_object, json_build_object: keys and values alternate."""
+    jsonb = call.type.kind is Kind.JSONB
+    if len(args) % 2:
+        call.fail(True, InvalidParameterValue, "argument list must have even number of elements")
+        return _NULL
+    if not args:
+        return pa.scalar("{}")
+    items = _items(call, args, jsonb=jsonb)
+    pieces: list[Any] = ["{"]
+    for i in range(0, len(args), 2):
+        key = broadcast(args[i], call.num_rows)
+        if key.null_count:
+            call.fail(
+                np.asarray(key.is_null()), InvalidParameterValue,
+                f"argument {i + 1}: key must not be null",
+            )  # fmt: skip
+        shown = json_output.quote(pc.fill_null(to_text(key, call.arg_types[i], call.timezone), ""))
+        pieces += [", " if i else "", shown, ": " if jsonb else " : ", items[i + 1]]
+    text = flat(pc.binary_join_element_wise(*pieces, "}", ""))
+    if not jsonb:
+        return text
+    if len(args) == 2:
+        return text
+    constant = all(isinstance(a, pa.Scalar) for a in args[::2])
+    if constant and _sorted_keys(args[::2]):
+        return text
+    return json_output.normalised(text)
+
+
+def _sorted_keys(keys: tuple[Value, ...]) -> bool:
+    names = [str(k.as_py()).encode() for k in keys]
+    order = [(len(n), n) for n in names]
+    return all(a < b for a, b in pairwise(order))
+
+
+def elements(call: KernelCall, a: pa.Array) -> Any:
+    """jsonb_array_elements as an array."""
+    return _elements(call, a, json_text.dump)
+
+
+def elements_text(call: KernelCall, a: pa.Array) -> Any:
+    """jsonb_array_elements_text as an array."""
+    return _elements(call, a, plain_text)
+
+
+def plain_text(value: Any) -> str | None:
+    """A loaded value as ->> shows it."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str.__str__(value)
+    return json_text.dump(value)
+
+
+def _elements(call: KernelCall, a: pa.Array, show: Callable[[Any], str | None]) -> Any:
+    def one(text: str) -> list[str | None]:
+        document = json_text.load(text)
+        if isinstance(document, dict):
+            raise InvalidParameterValue("cannot extract elements from an object")
+        if not isinstance(document, list):
+            raise InvalidParameterValue("cannot extract elements from a scalar")
+        return [show(v) for v in document]
+
+    return by_value_failing(call, a, one, pa.list_(_TEXT))
+
+
+def _object(text: str, function: str) -> list[tuple[str, Any]]:
+    document = json_text.load(text)
+    if not isinstance(document, dict):
+        kind = "an array" if isinstance(document, list) else "a scalar"
+        raise InvalidParameterValue(f"cannot call {function} on {kind}")
+    return sorted(document.items(), key=lambda kv: (len(kv[0].encode()), kv[0].encode()))
+
+
+def object_keys(call: KernelCall, a: pa.Array) -> Any:
+    """jsonb_object_keys as an array."""
+    return by_value_failing(
+        call, a, lambda d: [k for k, _ in _object(d, "jsonb_object_keys")], pa.list_(_TEXT)
+    )
+
+
+def each_values(call: KernelCall, a: pa.Array) -> Any:
+    """The values of jsonb_each, in the order of object_keys."""
+    return by_value_failing(
+        call, a, lambda d: [json_text.dump(v) for _, v in _object(d, "jsonb_each")],
+        pa.list_(_TEXT),
+    )  # fmt: skip
+
+
+def each_values_text(call: KernelCall, a: pa.Array) -> Any:
+    """The values of jsonb_each_text."""
+    return by_value_failing(
+        call, a, lambda d: [plain_text(v) for _, v in _object(d, "jsonb_each_text")],
+        pa.list_(_TEXT),
+    )  # fmt: skip
