@@ -55,17 +55,12 @@ def test_sql_of_the_tour_answers_what_it_says() -> None:
                 host="127.0.0.1", port=server.port, dbname="streamsql", user="tour", autocommit=True
             ) as connection:
                 for block in (b for b in blocks() if b.language == "sql"):
-                    cursor = connection.cursor()
-                    cursor.execute(block.text.encode())
                     lines = []
-                    while True:
-                        if block.answer is not None and cursor.description is not None:
-                            lines += [
-                                " | ".join("" if v is None else str(v) for v in row)
-                                for row in cursor.fetchall()
-                            ]
-                        if not cursor.nextset():
-                            break
+                    for statement in re.split(r";$", block.text.strip(), flags=re.M):
+                        if statement.strip():  # one by one, as psql sends what is typed
+                            cursor = connection.execute(statement.encode())
+                            rows = cursor.fetchall() if cursor.description else []
+                            lines += [" | ".join(str(v) for v in row) for row in rows]
                     if block.answer is not None:
                         assert "\n".join(lines) == block.answer, block.text
         finally:
