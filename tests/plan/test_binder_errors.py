@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamsql.core.errors import StreamSqlError
+from streamsql.plan.optimizer import optimize
+from streamsql.plan.sql import to_duckdb_sql
 from tests.plan.support import bind
 
 # (query, SQLSTATE, position, message)
@@ -210,3 +212,10 @@ def test_deep_expressions_are_refused_and_long_chains_are_not() -> None:
     assert bind(f"SELECT a FROM t WHERE {chain}").plan.schema.names == ("a",)
     union = " UNION ALL ".join(["SELECT a FROM t"] * 300)
     assert len(bind(union).plan.schema) == 1
+
+
+@pytest.mark.parametrize("size", [1200, 3000])
+def test_what_nests_too_deeply_is_an_error_of_the_statement(size: int) -> None:
+    with pytest.raises(StreamSqlError) as caught:
+        to_duckdb_sql(optimize(bind("SELECT " + " + ".join(["a"] * size) + " FROM t").plan), str)
+    assert caught.value.sqlstate == "54001"

@@ -183,3 +183,22 @@ def test_relation_is_asked_for_each_scan() -> None:
     assert sorted(seen) == ["k", "t", "u"]
     assert BY_NAME["t"].relation_id == 1
     assert column(0, INTEGER).index == 0
+
+
+@pytest.mark.parametrize(
+    "condition", ["r.ts <= l.ts", "r.ts < l.ts", "l.ts <= r.ts", "r.ts > l.ts"]
+)
+@pytest.mark.parametrize("keys", ["l.g = r.g AND", "l.g = r.g AND l.x = r.x AND", ""])
+@pytest.mark.parametrize("word", ["ASOF JOIN", "ASOF LEFT JOIN"])
+def test_asof_is_the_nearest_row_by_definition(condition: str, keys: str, word: str) -> None:
+    """Against a lateral query that orders all matching rows."""
+    direction = "ASC" if condition in ("l.ts <= r.ts", "r.ts > l.ts") else "DESC"
+    sql = f"SELECT l.*, r.* FROM ev l {word} ev r ON {keys} {condition}"
+    lateral = (
+        f"SELECT l.*, r.* FROM ev l {'LEFT' if 'LEFT' in word else ''} JOIN LATERAL (SELECT * FROM ev r "
+        f"WHERE {keys} {condition} ORDER BY r.ts {direction}, r.g DESC NULLS LAST, "
+        "r.x DESC NULLS LAST LIMIT 1) r ON true"
+    )
+    for seed in range(3):
+        found = tables().rows(bind(sql).plan, seed=seed, size=12)
+        assert bag(found) == bag(tables().rows(bind(lateral).plan, seed=seed, size=12))

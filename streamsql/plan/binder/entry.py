@@ -18,9 +18,11 @@ from streamsql.plan.binder.outputs import known_outputs, typed_outputs
 from streamsql.plan.binder.parameters import settle, settle_expression
 from streamsql.plan.binder.query import bind_query_tree
 from streamsql.plan.binder.scope import NamedColumn, NamedRelation, Namespace
+from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import BoundQuery, LogicalPlan, Values
 
 
+@limited_depth
 def bind_query(tree: Any, context: BindContext) -> BoundQuery:
     """Bind a SELECT, VALUES, TABLE, WITH or set operation.
 
@@ -42,6 +44,7 @@ def _result(plan: LogicalPlan, bound: Bound, statement: Statement) -> BoundQuery
     )
 
 
+@limited_depth
 def bind_expression(
     tree: Any,
     schema: Schema,
@@ -70,6 +73,7 @@ def bind_expression(
     return _settled(expr, context)
 
 
+@limited_depth
 def bind_predicate(
     tree: Any,
     schema: Schema,
@@ -111,6 +115,7 @@ def _row_namespace(
     return Namespace(width, relations, list(columns))
 
 
+@limited_depth
 def bind_insert_source(
     tree: Any,
     columns: Sequence[Column],

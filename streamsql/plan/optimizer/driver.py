@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from streamsql.functions.expressions import Expr, Subquery, transform, walk
+from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.join_order import order_joins
@@ -31,6 +32,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
 """(name, rule): each takes a whole plan and gives an equivalent one with the same schema."""
 
 
+@limited_depth
 def optimize(plan: LogicalPlan) -> LogicalPlan:
     """The plan rewritten by all RULES; its result is the same bag of rows, in the same columns."""
     nested = has_subqueries(plan)

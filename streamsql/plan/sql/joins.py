@@ -82,32 +82,32 @@ def _single_equality(condition: Expr | None, width: int) -> Sequence[Expr] | Non
 
 def asof_sql(low: Lowering, plan: Join, env: Env) -> str:
     """The nearest right row: among equally near ones the greatest by its columns, so that the
-    answer follows from the rows alone."""
+    answer follows from the rows alone. One row per key and time is kept on the right, then DuckDB's
+    own ASOF JOIN finds it."""
     left, right = low.item(plan.left, env), low.item(plan.right, env)
-    width = len(plan.left.schema)
-    numbered, number = low.alias(), low.alias()
-    near = low.alias()
-    inner = f"(SELECT *, row_number() OVER () AS {number} FROM {left.sql}) AS {numbered}"
-
-    def left_row(i: int) -> str:
-        return f"{numbered}.c{i}"
-
-    def right_row(i: int) -> str:
-        return f"{near}.c{i}"
-
-    row = _both(left_row, right_row, width)
+    width, count = len(plan.left.schema), len(plan.right.schema)
+    row = _both(left.row, right.row, width)
     assert plan.condition is not None
-    nearest = ""
-    for part in conjuncts(plan.condition):
-        if isinstance(part, Call) and part.function in ("lt", "le", "gt", "ge"):
-            ascending = part.function in ("lt", "le")
-            key = low.expr(part.args[1], row, env)
-            nearest = f"{key} {'ASC' if ascending else 'DESC'} NULLS LAST"
-    ties = "".join(f", {right_row(i)} DESC NULLS LAST" for i in range(len(plan.right.schema)))
-    columns = ", ".join(as_column(row(i), i) for i in range(len(plan.schema)))
-    word = "LEFT JOIN" if plan.kind == "asof_left" else "JOIN"
-    right_sql = f"(SELECT {low.columns(plan.right, right.row)} FROM {right.sql}) AS {near}"
-    return (
-        f"SELECT {columns} FROM {inner} {word} {right_sql} ON {low.expr(plan.condition, row, env)} "
-        f"QUALIFY row_number() OVER (PARTITION BY {numbered}.{number} ORDER BY {nearest}{ties}) = 1"
+    parts = [p for p in conjuncts(plan.condition) if isinstance(p, Call)]
+    equal = [p.args for p in parts if p.function == "eq"]
+    (nearest,) = [p for p in parts if p.function in _ASOF_SYMBOLS]
+    kept = low.alias()
+    keys = [low.expr(b, row, env) for _, b in equal]
+    time = low.expr(nearest.args[1], row, env)
+    columns = [as_column(right.row(i), i) for i in range(count)]
+    columns += [f"{k} AS k{i}" for i, k in enumerate(keys)]
+    order = ", ".join(f"{right.row(i)} DESC NULLS LAST" for i in range(count))
+    partition = ", ".join([*keys, time])
+    one_each = (
+        f"(SELECT {', '.join(columns)}, {time} AS k FROM {right.sql} "
+        f"QUALIFY row_number() OVER (PARTITION BY {partition} ORDER BY {order}) = 1) AS {kept}"
     )
+    on = [f"{low.expr(a, row, env)} = {kept}.k{i}" for i, (a, _) in enumerate(equal)]
+    on.append(f"{low.expr(nearest.args[0], row, env)} {_ASOF_SYMBOLS[nearest.function]} {kept}.k")
+    outputs = [as_column(left.row(i), i) for i in range(width)]
+    outputs += [as_column(f"{kept}.c{i}", width + i) for i in range(count)]
+    word = "ASOF LEFT JOIN" if plan.kind == "asof_left" else "ASOF JOIN"
+    return f"SELECT {', '.join(outputs)} FROM {left.sql} {word} {one_each} ON {' AND '.join(on)}"
+
+
+_ASOF_SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}

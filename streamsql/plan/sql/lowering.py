@@ -20,6 +20,7 @@ from streamsql.functions.expressions import (
     SortKey,
     Subquery,
 )
+from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import (
     Aggregate,
     CteRef,
@@ -47,6 +48,7 @@ Env = tuple[Row, ...]
 """The rows around, outermost first; OuterRef(depth=1) is the last."""
 
 
+@limited_depth
 def to_duckdb_sql(plan: LogicalPlan, relation: RelationSql, *, timezone: str = "UTC") -> str:
     """One SELECT statement that answers the plan.
 
