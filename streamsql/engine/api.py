@@ -55,13 +55,17 @@ class Result:
     notices: list[Notice] = field(default_factory=list)
     streaming: bool = False
     row_count: int | None = None
+    _table: pa.Table | None = field(default=None, repr=False, compare=False)
 
     def table(self) -> pa.Table:
-        """All rows with the users' column names (consumes `batches`)."""
+        """All rows with the users' column names (consumes `batches`, and keeps the rows)."""
         assert self.columns is not None, "statement returned no rows"
-        schema = pa.schema([pa.field(f"c{i}", c.type.arrow) for i, c in enumerate(self.columns)])
-        table = pa.Table.from_batches([b.cast(schema) for b in self.batches], schema=schema)
-        return table.rename_columns([c.name for c in self.columns])
+        if self._table is None:
+            fields = [pa.field(f"c{i}", c.type.arrow) for i, c in enumerate(self.columns)]
+            schema = pa.schema(fields)
+            table = pa.Table.from_batches([b.cast(schema) for b in self.batches], schema=schema)
+            self._table = table.rename_columns([c.name for c in self.columns])
+        return self._table
 
     def texts(self, timezone: str = "UTC") -> Iterator[list[pa.Array]]:
         """Each batch as string arrays, one a column: PostgreSQL's output text, NULL kept.

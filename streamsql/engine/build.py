@@ -7,7 +7,7 @@ written; after that nothing is undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -167,13 +167,9 @@ class CatalogBuilder:
         """The first content: new nodes read the accumulated rows of those that were there."""
         engine = self.engine
         new_nodes = list(view.compiled.new_nodes)
-        known: dict[int, Delta] = {}
-        for oid, node in {**engine.nodes, **built.nodes}.items():
-            if node in new_nodes or node not in self._needed(new_nodes):
-                continue
-            known[node] = self._rows_of(oid, built)
+        known = self._known_rows(view.node, set(new_nodes), built)
         if not new_nodes:
-            return self._rows_of_node(view.node, known, built)
+            return engine.circuit.accumulated(view.node, known)
         try:
             outputs = engine.circuit.backfill(step, new_nodes, known)
         except NodeFailed as error:
@@ -182,12 +178,25 @@ class CatalogBuilder:
             raise
         return outputs.get(view.node, Delta.empty(view.schema))
 
-    def _needed(self, new_nodes: Iterable[int]) -> set[int]:
-        circuit = self.engine.circuit
-        found: set[int] = set()
-        for node in new_nodes:
-            found.update(circuit.cone(node))
-        return found
+    def _known_rows(self, node: int, new: set[int], built: Built) -> dict[int, Delta]:
+        """Accumulated rows of the relations that the new nodes stand on, the nearest ones only."""
+        unfilled = {oid for oid in built.views if oid not in built.fills}
+        by_node: dict[int, int] = {}
+        for oid, at in {**self.engine.nodes, **built.nodes}.items():
+            if oid not in unfilled:
+                by_node.setdefault(at, oid)
+        known: dict[int, Delta] = {}
+        stack, seen = [node], {node}
+        while stack:
+            current = stack.pop()
+            if current in by_node and current not in new:
+                known[current] = self._rows_of(by_node[current], built)
+                continue
+            for below in self.engine.circuit.nodes[current].inputs:
+                if below not in seen:
+                    seen.add(below)
+                    stack.append(below)
+        return known
 
     def _rows_of(self, oid: int, built: Built) -> Delta:
         """The present rows of a relation, as its node would have given them in all."""
@@ -199,14 +208,6 @@ class CatalogBuilder:
         if view is not None:
             return built.fills[oid] if oid in built.fills else view.contents()
         return engine.ingest.history(oid)
-
-    def _rows_of_node(self, node: int, known: dict[int, Delta], built: Built) -> Delta:
-        """The accumulated output of a node that another view has already."""
-        for oid, other in {**self.engine.nodes, **built.nodes}.items():
-            if other == node and (oid in self.engine.views or oid in built.fills):
-                return self._rows_of(oid, built)
-        found = self.engine.circuit.accumulated(node, known)
-        return found
 
     def try_view(
         self, relation: Relation, catalog: Catalog, look: Callable[[Any], list[str]]

@@ -32,7 +32,7 @@ class Ingest:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._taken: list[tuple[SourceRuntime, list[tuple[int, Arrival]], Mark]] = []
+        self._taken: dict[int, tuple[SourceRuntime, Mark, list[tuple[int, Arrival]]]] = {}
 
     @property
     def sources(self) -> dict[int, SourceRuntime]:
@@ -75,26 +75,48 @@ class Ingest:
 
     def drain(self, committer: Committer) -> Tick | None:
         """A tick of what waits and of what the clock did; None if there is nothing."""
-        self._taken = []
+        self._taken = {}
         engine = self.engine
-        left = TICK_ROWS
-        for source in list(self.sources.values()):
-            if source.queue.rows and left > 0:
-                entries = source.queue.take(left)
-                left -= sum(n for n, _ in entries)
-                self._taken.append((source, entries, source.mark()))
+        waiting = [s for s in self.sources.values() if s.queue.rows]
         now_us = engine.advance_now()
         watermarks = self.clock(now_us)
-        if not self._taken and not watermarks and not engine.circuit_due(now_us):
+        if not waiting and not watermarks and not engine.circuit_due(now_us):
             return None
         tick = committer.new_tick()
         tick.watermarks.update(watermarks)
         tick.timed = True
         with engine.lock:
-            for source, entries, _ in self._taken:
-                for _, arrival in entries:
-                    self._take(source, arrival, tick)
+            self._fill(tick, waiting)
         return tick
+
+    def _fill(self, tick: Tick, waiting: list[SourceRuntime]) -> None:
+        """Take rows of what waits, up to TICK_ROWS. Of sources with a watermark always the one that
+        is furthest behind comes next: what is joined stays together, and nothing waits for long in
+        the state of the one because another one is full. Those without get an equal share."""
+        left = TICK_ROWS
+        timed = [s for s in waiting if self._watermark(s) is not None]
+        untimed = [s for s in waiting if self._watermark(s) is None]
+        for i, source in enumerate(untimed):
+            left -= self._take_from(source, left // (len(waiting) - i), tick)
+        while timed and left > 0:
+            source = min(timed, key=lambda s: self._watermark(s) or 0)
+            left -= self._take_from(source, 1, tick)
+            timed = [s for s in timed if s.queue.rows]
+
+    def _watermark(self, source: SourceRuntime) -> int | None:
+        """Where a source is in event time, µs; None if it does not say."""
+        tracker = source.tracker
+        if source.is_table:
+            tracker = self.engine.tables[source.relation.oid].tracker
+        return None if tracker is None else tracker.value
+
+    def _take_from(self, source: SourceRuntime, rows: int, tick: Tick) -> int:
+        """Take whole entries of so many rows, at least one; returns their rows. Under the lock."""
+        entries = source.queue.take(rows)
+        self._taken.setdefault(source.relation.oid, (source, source.mark(), []))[2].extend(entries)
+        for _, arrival in entries:
+            self._take(source, arrival, tick)
+        return sum(n for n, _ in entries)
 
     def clock(self, now_us: int) -> dict[int, int]:
         """Let the clock pass for idle relations: those whose watermark rose, with it."""
@@ -144,10 +166,10 @@ class Ingest:
 
     def rewind(self) -> None:
         """The tick of the last `drain` failed: its rows go back to their queues."""
-        for source, entries, mark in self._taken:
+        for source, mark, entries in self._taken.values():
             source.reset(mark)
             source.queue.put_back(entries)
-        self._taken = []
+        self._taken = {}
 
     # --- reads ----------------------------------------------------------------------------------
     def history(self, oid: int) -> Delta:

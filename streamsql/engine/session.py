@@ -15,7 +15,7 @@ from streamsql.core.errors import (
     ReadOnlyTransaction,
     StreamSqlError,
 )
-from streamsql.core.types import SqlType
+from streamsql.core.types import TEXT, SqlType
 from streamsql.dialect.statements import Statement
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
@@ -116,14 +116,27 @@ class Session:
                 self._check_transaction(handler)
                 if parameters or (prepared is not None and prepared.parameter_types):
                     if prepared is None:
-                        declared = [guess_type(v) for v in parameters]
-                        prepared = self.describe(tree, declared)
+                        prepared = self._describe_for(tree, parameters)
                     values = literals(parameters, prepared.parameter_types, self.timezone)
                     types: list[SqlType | None] = list(prepared.parameter_types)
                     outcome = handler.run(self, tree, values, types)
                 else:
                     outcome = handler.run(self, tree, (), [])
             return self._with_notices(outcome)
+
+    def _describe_for(self, statement: Statement, values: tuple[Any, ...]) -> Prepared:
+        """Types deduced from the statement; where it leaves them open, from the values."""
+        found = self.describe(statement, [])
+        guesses: list[SqlType | None] = [
+            guess_type(v) if t == TEXT else None
+            for t, v in zip(found.parameter_types, values, strict=False)
+        ]
+        if not any(guesses):
+            return found
+        try:
+            return self.describe(statement, guesses)
+        except StreamSqlError:
+            return found  # the statement needs text there
 
     def execute(self, sql: str, parameters: Any = None) -> Result:
         """Run all statements of a text, return the last one's result."""

@@ -119,9 +119,9 @@ def test_many_threads_insert_and_every_row_arrives_once(db):
         try:
             for i in range(40):
                 session.execute("INSERT INTO t VALUES ($1, $2)", [who * 1000 + i, who])
-                assert session.execute(
-                    "SELECT n FROM m WHERE who = $1", [who]
-                ).fetchall() == [(i + 1,)]
+                assert session.execute("SELECT n FROM m WHERE who = $1", [who]).fetchall() == [
+                    (i + 1,)
+                ]
         except BaseException as error:
             errors.append(error)
 

@@ -136,7 +136,9 @@ def test_table_on_conflict_overwrite_keeps_the_last(db, rows):
 
 
 def test_table_update_if_not_null_merges(db, rows):
-    db.execute("CREATE TABLE m (id INT PRIMARY KEY, v INT, w INT) ON CONFLICT DO UPDATE IF NOT NULL")
+    db.execute(
+        "CREATE TABLE m (id INT PRIMARY KEY, v INT, w INT) ON CONFLICT DO UPDATE IF NOT NULL"
+    )
     db.execute("INSERT INTO m VALUES (1, 1, NULL), (1, NULL, 2)")
     assert rows("SELECT * FROM m") == [(1, 1, 2)]
     db.execute("INSERT INTO m VALUES (1, NULL, 5), (2, 7, NULL)")
@@ -165,10 +167,12 @@ def test_update_from_changes_each_row_once(db, rows):
 
 def test_delete_using_and_subquery(db, rows):
     db.execute("INSERT INTO t (id) VALUES (1), (2), (3), (4)")
-    assert db.execute("DELETE FROM t USING (VALUES (2), (9)) v(x) WHERE t.id = v.x").tag == "DELETE 1"
-    assert db.execute("DELETE FROM t WHERE id = (SELECT max(id) FROM t) RETURNING id").fetchall() == [
-        (4,)
-    ]
+    assert (
+        db.execute("DELETE FROM t USING (VALUES (2), (9)) v(x) WHERE t.id = v.x").tag == "DELETE 1"
+    )
+    assert db.execute(
+        "DELETE FROM t WHERE id = (SELECT max(id) FROM t) RETURNING id"
+    ).fetchall() == [(4,)]
     assert rows("SELECT id FROM t") == [(1,), (3,)]
 
 

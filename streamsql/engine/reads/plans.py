@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamsql.core.errors import ProtocolViolation
+from streamsql.core.errors import UndefinedParameter
 from streamsql.functions.expressions import Call, Expr, Literal, Parameter, Subquery, walk
 from streamsql.functions.literals import timestamptz_literal
 from streamsql.plan.nodes import LogicalPlan, Scan
@@ -30,7 +30,11 @@ def freeze_expression(expr: Expr, parameters: Sequence[Literal], now_us: int) ->
 def _constant(expr: Expr, parameters: Sequence[Literal], now_us: int) -> Expr:
     if isinstance(expr, Parameter):
         if expr.index > len(parameters):
-            raise ProtocolViolation(f"there is no value for parameter ${expr.index}")
+            raise UndefinedParameter(
+                f"there is no parameter ${expr.index}",
+                position=expr.position,
+                hint="Give values for the parameters, or PREPARE the statement.",
+            )
         return parameters[expr.index - 1]
     if isinstance(expr, Call) and expr.function == NOW:
         return timestamptz_literal(now_us)
