@@ -13,19 +13,20 @@ import json
 import sys
 from pathlib import Path
 
-from streamsql_server.benchmark import growth, latency, memory, throughput
+from streamsql_server.benchmark import growth, latency, memory, nexmark, throughput
 
-SUITES = ("throughput", "growth", "latency", "memory")
+SUITES = ("throughput", "nexmark", "growth", "latency", "memory")
 
 
 def run_bench(arguments: list[str] | None = None) -> int:
     """Run the suites that were asked for, print one line a figure; 0 = all results were right."""
     parser = argparse.ArgumentParser(prog="streamsql bench", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="bids (default 10,000,000)")
+    parser.add_argument("--events", type=int, default=4_000_000, help="Nexmark events (4,000,000)")
     parser.add_argument("--tick-rows", type=int, default=100_000, help="rows a tick")
     parser.add_argument("--runs", type=int, default=2, help="runs of each side; the best counts")
     parser.add_argument("--only", default="", help=f"suites, of {', '.join(SUITES)}")
-    parser.add_argument("--query", default="", help="throughput queries by name, with commas")
+    parser.add_argument("--query", default="", help="throughput or Nexmark queries, with commas")
     parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args(arguments)
     suites = [s for s in given.only.split(",") if s] or list(SUITES)
@@ -34,11 +35,15 @@ def run_bench(arguments: list[str] | None = None) -> int:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
     figures: dict[str, object] = {}
     right = True
+    only = tuple(q for q in given.query.split(",") if q)
     if "throughput" in suites:
-        only = tuple(q for q in given.query.split(",") if q)
         found = throughput.run(given.rows, given.tick_rows, given.runs, only)
         figures["throughput"] = found
         right = all(row["right"] for row in found)
+    if "nexmark" in suites:
+        views = nexmark.run(given.events, given.tick_rows, given.runs, only)
+        figures["nexmark"] = views
+        right = right and views["right"]
     if "growth" in suites:
         figures["growth"] = growth.run(given.tick_rows)
     if "latency" in suites:

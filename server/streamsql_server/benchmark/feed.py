@@ -40,14 +40,15 @@ def register() -> None:
             format: Any = None,
             *,
             time_column: int | None = None,
+            paced: bool = True,
         ) -> None:
             self._feed = FEEDS[options["feed"]]
             self._schema = schema.arrow
             self._next = 0
 
         def poll(self, max_rows: int) -> list[SourceBatch]:
-            if not self._feed.gate.is_set() or self.finished:
-                return []
+            if not self._feed.gate.wait(0.1) or self.finished:
+                return []  # it may wait: nobody else reads by this thread
             batch = self._feed.batches[self._next]
             self._next += 1
             columns = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
