@@ -24,6 +24,7 @@ from streamsql.functions.expressions import (
     Subquery,
     WindowCall,
 )
+from streamsql.plan.names import call_name
 
 _INFIX: dict[str, tuple[str, int]] = {
     "or": ("OR", 1),
@@ -91,7 +92,7 @@ def render_aggregate(call: AggregateCall, schema: Schema | None = None) -> str:
     else:
         args = ", ".join(render(a, schema) for a in call.args)
         order = f" ORDER BY {render_sort_keys(call.order_by, schema)}" if call.order_by else ""
-        text = f"{_name(call.function)}({'DISTINCT ' if call.distinct else ''}{args}{order})"
+        text = f"{call_name(call.function)}({'DISTINCT ' if call.distinct else ''}{args}{order})"
     if call.filter is not None:
         text += f" FILTER (WHERE {render(call.filter, schema)})"
     return text
@@ -177,10 +178,6 @@ def interval_text(months: int, days: int, us: int) -> str:
     return " ".join(parts)
 
 
-def _name(function: str) -> str:
-    return function.removeprefix("duckdb:")
-
-
 class _Renderer:
     def __init__(self, schema: Schema | None) -> None:
         self.schema = schema
@@ -234,7 +231,7 @@ class _Renderer:
             return f"{self.text(args[0], _ATOM)}[{self.text(args[1])}]", _ATOM
         if name == "field" and isinstance(args[1], Literal):
             return f"({self.text(args[0])}).{_quoted(str(args[1].value))}", _ATOM
-        return f"{_name(name)}({', '.join(self.text(a) for a in args)})", _ATOM
+        return f"{call_name(name)}({', '.join(self.text(a) for a in args)})", _ATOM
 
     def cast(self, expr: Cast) -> tuple[str, int]:
         """x::type."""

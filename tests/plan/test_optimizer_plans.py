@@ -42,7 +42,7 @@ Project a
     (
         "SELECT a, (SELECT count(*) + 1 FROM u WHERE u.a = t.a) FROM t",
         """\
-Project a, coalesce(count_star, 0) + 1
+Project a, coalesce(count, 0) + 1
 └─ LEFT JOIN ON t.a = u.a
    ├─ Project a
    │  └─ Scan t [a, b, v, g]
@@ -143,10 +143,9 @@ Project a
     (
         "SELECT count(*) FROM t",
         """\
-Project count_star AS count
-└─ Aggregate: count(*)
-   └─ Project a
-      └─ Scan t [a, b, v, g]""",
+Aggregate: count(*)
+└─ Project a
+   └─ Scan t [a, b, v, g]""",
     ),
 )
 

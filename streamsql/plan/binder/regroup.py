@@ -23,6 +23,7 @@ from streamsql.functions.expressions import (
 from streamsql.functions.resolve import can_fail
 from streamsql.plan.binder.placeholders import AggregateExpr, GroupingExpr, OuterAggregate
 from streamsql.plan.binder.scope import Namespace
+from streamsql.plan.names import call_name
 from streamsql.plan.nodes import Aggregate, LogicalPlan, Project
 from streamsql.plan.visit import (
     expression_outer_refs,
@@ -148,7 +149,9 @@ class Regroup:
         if call not in self.calls:
             self.calls.append(call)
         index = CALL_BASE + self.calls.index(call)
-        return ColumnRef(index=index, type=call.type, name=call.function, position=position)
+        return ColumnRef(
+            index=index, type=call.type, name=call_name(call.function), position=position
+        )
 
     def _grouping_call(self, expr: GroupingExpr) -> Expr:
         positions = []
@@ -190,7 +193,7 @@ class Regroup:
         calls = [_guard(c) for c in self.calls]
         source, positions, calls = project_inputs(source, keys, calls)
         columns = [Column(k.name if isinstance(k, ColumnRef) else "", k.type) for k in keys]
-        columns += [Column(c.function, c.type) for c in calls]
+        columns += [Column(call_name(c.function), c.type) for c in calls]
         columns += [Column("grouping", INTEGER, False) for _ in self.grouping_calls]
         return Aggregate(
             schema=Schema(tuple(columns)),

@@ -43,6 +43,7 @@ from streamsql.plan.binder.expressions import ExprBinder, Handler
 from streamsql.plan.binder.outputs import identity
 from streamsql.plan.binder.parameters import note_types
 from streamsql.plan.binder.placeholders import WindowExpr
+from streamsql.plan.names import call_name
 from streamsql.plan.nodes import LogicalPlan, Project, Window
 from streamsql.plan.visit import map_window, row_columns
 
@@ -299,7 +300,7 @@ def add_windows(source: LogicalPlan, exprs: Sequence[Expr]) -> tuple[LogicalPlan
         schema = Schema(source.schema.columns + tuple(Column("", e.type) for e in extras))
         source = Project(schema=schema, input=source, exprs=(*identity(source.schema), *extras))
     first = len(source.schema)
-    outputs = tuple(Column(c.function, c.type) for c in calls)
+    outputs = tuple(Column(call_name(c.function), c.type) for c in calls)
     plan = Window(
         schema=Schema(source.schema.columns + outputs), input=source, calls=tuple(lowered)
     )
@@ -309,7 +310,7 @@ def add_windows(source: LogicalPlan, exprs: Sequence[Expr]) -> tuple[LogicalPlan
             return ColumnRef(
                 index=first + calls.index(e.call),
                 type=e.type,
-                name=e.call.function,
+                name=call_name(e.call.function),
                 position=e.position,
             )
         return e

@@ -27,6 +27,7 @@ from streamsql.functions.expressions import (
     walk,
 )
 from streamsql.functions.resolve import is_ordered_set
+from streamsql.plan.names import call_name
 from streamsql.plan.nodes import Aggregate, Filter, Join, LogicalPlan, Project, Values
 from streamsql.plan.optimizer.decorrelate import (
     as_join_condition,
@@ -221,7 +222,7 @@ def _value(project: Project | None, plan: Aggregate, grouped: Aggregate, width: 
     first = width + len(grouped.keys)
     results: list[Expr] = []
     for i, call in enumerate(plan.aggregates):
-        ref: Expr = column(first + i, call.type, call.function)
+        ref: Expr = column(first + i, call.type, call_name(call.function))
         empty = empty_value(call)
         if empty is None:
             return None
