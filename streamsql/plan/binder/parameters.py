@@ -6,7 +6,7 @@ literal. What coercion makes of it is noted here, and every later use has that t
 
 from __future__ import annotations
 
-from streamsql.core.errors import StatementError, UndefinedParameter
+from streamsql.core.errors import AmbiguousParameter, UndefinedParameter
 from streamsql.core.types import TEXT, UNKNOWN, Kind, SqlType
 from streamsql.functions.expressions import Cast, Expr, Parameter
 from streamsql.plan.binder.context import BindContext
@@ -14,10 +14,6 @@ from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.visit import map_expressions
 
 MAX_PARAMETERS = 65535
-
-
-class AmbiguousParameter(StatementError, sqlstate="42P08"):
-    """Two uses of a parameter need different types."""
 
 
 def parameter(context: BindContext, index: int, position: int | None) -> Parameter:

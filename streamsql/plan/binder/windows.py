@@ -11,6 +11,7 @@ from streamsql.core.errors import (
     FeatureNotSupported,
     GroupingError,
     InvalidColumnReference,
+    InvalidFrameOffset,
     SqlSyntaxError,
     StatementError,
     UndefinedObject,
@@ -257,10 +258,6 @@ def _offset(binder: ExprBinder, offset: Expr, mode: str, order: list[SortKey], w
 
 
 _TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIME, Kind.INTERVAL}
-
-
-class InvalidFrameOffset(StatementError, sqlstate="22013"):
-    """A frame offset that is NULL or negative."""
 
 
 def _bad_offset(which: str, what: str) -> InvalidFrameOffset:
