@@ -39,6 +39,10 @@ ERRORS: tuple[tuple[str, str, int | None, str], ...] = (
      "argument of JOIN/ON must be type boolean, not type integer"),
     ("SELECT * FROM ev a ASOF JOIN ev b ON a.g = b.g", "0A000", 41,
      "ASOF JOIN takes equalities between the two sides and exactly one inequality"),
+    ("SELECT * FROM ev a ASOF JOIN ev b USING (g)", "0A000", 29,
+     "ASOF JOIN with USING is not supported"),
+    ("SELECT * FROM t a LEFT SEMI JOIN u b ON a.a = b.a", "0A000", 33,
+     "SEMI JOIN is not supported"),
     # grouping
     ("SELECT b, count(*) FROM t", "42803", 7,
      'column "t.b" must appear in the GROUP BY clause or be used in an aggregate function'),

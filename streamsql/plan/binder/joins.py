@@ -105,6 +105,12 @@ def read_syntax(join: exp.Join) -> JoinSyntax:
                 position=position,
                 hint="Use ASOF JOIN or ASOF LEFT JOIN.",
             )
+        if using:
+            raise FeatureNotSupported(
+                "ASOF JOIN with USING is not supported",
+                position=position,
+                hint="Write ON l.key = r.key AND r.time <= l.time.",
+            )
         return JoinSyntax("asof_left" if side else "asof", False, on, using)
     name = side.lower() or ("cross" if kind == "CROSS" else "inner")
     natural = method == "NATURAL"

@@ -99,7 +99,7 @@ def _fold(expr: Call | Cast) -> Expr:
 def _junction(expr: Call) -> Expr:
     """AND, OR: flatten, drop what changes nothing, stop at what decides."""
     neutral, deciding = (True, False) if expr.function == "and" else (False, True)
-    kept: list[Expr] = []
+    unique: dict[Expr, None] = {}
     for arg in expr.args:
         inner = arg.args if isinstance(arg, Call) and arg.function == expr.function else (arg,)
         for a in inner:
@@ -107,15 +107,15 @@ def _junction(expr: Call) -> Expr:
                 continue
             if isinstance(a, Literal) and a.value is deciding:
                 return Literal(value=deciding, type=BOOLEAN)
-            if a not in kept:
-                kept.append(a)
+            unique[a] = None
+    kept = tuple(unique)
     if not kept:
         return Literal(value=neutral, type=BOOLEAN)
     if len(kept) == 1:
         return kept[0]
-    if tuple(kept) == expr.args:
+    if kept == expr.args:
         return expr
-    return Call(function=expr.function, args=tuple(kept), type=BOOLEAN, position=expr.position)
+    return Call(function=expr.function, args=kept, type=BOOLEAN, position=expr.position)
 
 
 _OPPOSITE = {
