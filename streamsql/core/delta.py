@@ -40,8 +40,12 @@ class Delta:
 
     @classmethod
     def empty(cls, schema: Schema) -> Delta:
-        """A delta without rows."""
-        return cls(empty_batch(schema.arrow), consolidated=True)
+        """A delta without rows; one object a schema, because idle edges ask for it every tick."""
+        found: Delta | None = schema.__dict__.get("_empty_delta")
+        if found is None:
+            found = cls(empty_batch(schema.arrow), consolidated=True)
+            schema.__dict__["_empty_delta"] = found
+        return found
 
     def weights_or_ones(self) -> Int64Array:
         """The weights, written out."""

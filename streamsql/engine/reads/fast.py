@@ -12,7 +12,16 @@ from streamsql.core.delta import make_batch
 from streamsql.core.schema import Schema
 from streamsql.engine.reads.view import ReadView
 from streamsql.functions.evaluator import Evaluator
-from streamsql.functions.expressions import ColumnRef, Expr, Literal, Subquery, conjuncts, walk
+from streamsql.functions.expressions import (
+    Call,
+    ColumnRef,
+    Expr,
+    Literal,
+    Subquery,
+    conjuncts,
+    walk,
+)
+from streamsql.functions.literals import to_arrow_scalar
 from streamsql.plan.nodes import Filter, Limit, LogicalPlan, Project, Scan, Values
 
 FAST_ROWS_MAX = 20_000
@@ -59,7 +68,11 @@ def _run(plan: LogicalPlan, view: ReadView, now_us: int, timezone: str) -> pa.Re
             return None
         return _as_batch(rows.select(list(range(len(plan.schema)))), plan.schema)
     assert isinstance(plan, Project | Filter | Limit)
-    below = _run(plan.input, view, now_us, timezone)
+    below = None
+    if isinstance(plan, Filter) and isinstance(plan.input, Scan):
+        below = _one_row(plan.predicate, plan.input, view)
+    if below is None:
+        below = _run(plan.input, view, now_us, timezone)
     if below is None:
         return None
     if isinstance(plan, Project):
@@ -71,6 +84,28 @@ def _run(plan: LogicalPlan, view: ReadView, now_us: int, timezone: str) -> pa.Re
                 below = below.filter(keep)
         return below
     return _limited(plan, below)
+
+
+def _one_row(predicate: Expr, scan: Scan, view: ReadView) -> pa.RecordBatch | None:
+    """The row that `key = constant AND …` can be about, by the relation's index; None where the
+    predicate does not say its key."""
+    key: dict[int, pa.Array] = {}
+    for part in conjuncts(predicate):
+        if isinstance(part, Call) and part.function == "eq":
+            left, right = part.args
+            if isinstance(right, ColumnRef):
+                left, right = right, left
+            if not isinstance(left, ColumnRef) or not isinstance(right, Literal):
+                continue
+            if right.value is not None and left.type == right.type:
+                key[left.index] = pa.array([to_arrow_scalar(right)], right.type.arrow)
+    if not key:
+        return None
+    found = view.lookup(scan.relation_id, key)
+    if found is None:
+        return None
+    width = len(scan.schema)
+    return make_batch(found.columns[:width], scan.schema.arrow, found.num_rows)
 
 
 def _limited(plan: Limit, rows: pa.RecordBatch) -> pa.RecordBatch | None:

@@ -23,6 +23,10 @@ class Stored(Protocol):
         """Called under the state lock; the result, called outside of it, gives the rows."""
         ...
 
+    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
+        """The present row of an identity, under the state lock; None if that is not its key."""
+        ...
+
 
 @dataclass(frozen=True)
 class ReadView:
@@ -35,6 +39,17 @@ class ReadView:
     lock: object
     virtual: Callable[[int], pa.Table]
     pending: Mapping[int, PendingWrites] = field(default_factory=dict)
+
+    def lookup(self, oid: int, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
+        """The row of a relation whose identity has these values (a batch of none or one), without
+        looking at the others; None where that is not possible."""
+        if oid in self.pending:
+            return None
+        with self.lock:  # type: ignore[attr-defined]
+            state = self.stored(oid)
+            if state is None or state.log.newest > self.version:
+                return None
+            return state.lookup(key)
 
     def tables(self, relations: Iterable[int]) -> dict[int, pa.Table]:
         """The rows of these relations, all of the same version; schemas with hidden columns.

@@ -50,6 +50,11 @@ class ChangeLog:
         """Bytes of the changes kept."""
         return self._bytes
 
+    @property
+    def newest(self) -> int:
+        """Version of the last change (or the floor)."""
+        return self._changes[-1].version if self._changes else self.floor
+
     def append(self, version: int, delta: Delta, pinned: int | None) -> None:
         """Add the change of a version. pinned: the oldest version a transaction may still read."""
         size = int(delta.batch.nbytes) + 16 * delta.num_rows

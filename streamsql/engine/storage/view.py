@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog, rewind
+from streamsql.engine.storage.table import find_row, is_exact
 from streamsql.state.arrangement import Arrangement
 from streamsql.state.consolidate import cancel
 
@@ -31,6 +32,7 @@ class ViewState:
         keys = sorted(relation.unique_keys, key=len)
         identity = keys[0] if keys and 0 < len(keys[0]) < len(self.schema) else None
         self.store = Arrangement(self.schema, identity)
+        self._exact_identity = identity is not None and is_exact(self.schema, identity)
         self.log = ChangeLog(version)
         self.broken: Exception | None = None
 
@@ -43,6 +45,10 @@ class ViewState:
         rows = self.store.snapshot()
         changes = self.log.since(version)
         return lambda: rewind(rows, changes, self.schema)
+
+    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
+        """See `TableState.lookup`."""
+        return find_row(self.store, key) if self._exact_identity else None
 
     def contents(self) -> Delta:
         """All rows as a delta: what a view over this one is filled from."""
