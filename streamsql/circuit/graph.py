@@ -196,6 +196,9 @@ class Circuit:
         new = set(new_nodes)
         run = _Run(self, step, new)
         known = dict(snapshots)
+        for node_id, delta in snapshots.items():
+            step.given[node_id] = delta
+            step.schemas[node_id] = self.nodes[node_id].operator.schema
         for node_id in sorted(new):
             run.wake(node_id)
             if not self.nodes[node_id].inputs and node_id in known:
@@ -312,8 +315,11 @@ class _Run:
                         self.give(consumer, port, out)
                     if rose:
                         self.wake(consumer)
-                if out and node.is_output:
-                    outputs[node.id] = out
+                if out and (node.is_output or not node.inputs):
+                    self.step.given[node.id] = out
+                    self.step.schemas[node.id] = node.operator.schema
+                    if node.is_output:
+                        outputs[node.id] = out
         for operator in stepped:
             operator.commit()
         return {k: v for k, v in outputs.items() if k in self.allowed}

@@ -60,6 +60,8 @@ class Step:
     tick: the version being made. now_us: the tick's clock, µs. input_watermarks: watermark of each
     input *after* this tick's rows, µs (filled by the circuit for each operator before its step).
     late, errors: appended to by operators. null_event_times: rows without an event time, counted.
+    given, schemas: what sources and views gave in this tick, by node (`Operator.origins` points
+    there), and under which columns.
     """
 
     tick: int
@@ -68,6 +70,8 @@ class Step:
     late: list[LateRow] = field(default_factory=list)
     errors: list[RowError] = field(default_factory=list)
     null_event_times: int = 0
+    given: dict[int, Delta] = field(default_factory=dict)
+    schemas: dict[int, Schema] = field(default_factory=dict)
 
 
 class Operator(abc.ABC):
@@ -91,7 +95,8 @@ class Operator(abc.ABC):
         append_only: no output entry ever has a negative weight. event_times: output columns that
         the watermark speaks of. closes: column -> µs; a row changes no more once the watermark
         reaches the column's value plus that (window_end: 0), plus `lateness_us`. determined: column
-        -> the column whose value decides it (window_end -> window_start).
+        -> the column whose value decides it (window_end -> window_start). origins: column -> (node,
+        column) of the source or view that it is a plain copy of.
         """
         self.schema = schema
         self.watermark = NO_WATERMARK
@@ -100,6 +105,7 @@ class Operator(abc.ABC):
         self.closes: Mapping[int, int] = {}
         self.lateness_us = 0
         self.determined: Mapping[int, int] = {}
+        self.origins: Mapping[int, tuple[int, int]] = {}
         # set during a backfill on older nodes: new readers get all their rows as one delta, so
         # what they look up as the rows before it must be empty
         self.given_whole = False

@@ -114,8 +114,7 @@ class Evaluator:
                 continue
             columns.append(node.value(run))
             failures.append(run.failures)
-            if run.failures:
-                run.failures = []
+            run.failures = []  # a new list: the next expression's failures are its own
         return columns, failures
 
     def _run_foreign(

@@ -13,7 +13,7 @@ from streamsql.core.errors import NegativeWeight
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER
-from streamsql.functions.expressions import Expr, column, literal
+from streamsql.functions.expressions import AggregateCall, Expr, column, literal
 from streamsql.kernels.hashing import hash_rows
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
@@ -53,10 +53,12 @@ class Aggregate(Operator):
         *,
         close: tuple[int, int] | None = None,
         on_close: bool = False,
+        input_schema: Schema | None = None,
     ) -> None:
         """keys: positions in the input. hashed: positions in `keys` that identify a group. close: a
         position in `keys` and the µs to add to it: when the group's window closes."""
         super().__init__(schema)
+        self.input_schema = input_schema
         self.keys = tuple(keys)
         self.key_schema = schema.select(range(len(self.keys)))
         self.hashed = tuple(hashed)
@@ -232,8 +234,8 @@ class Aggregate(Operator):
         return {
             "state": f"{self.folding.width * 8} bytes and the key for every group",
             "freed": freed if self.keys else "never: it is one row",
-            "detail": ("on window close, " if self.on_close else "")
-            + f"{len(self.keys)} keys, {len(self.folding.calls)} aggregates",
+            "detail": aggregate_text(self.key_schema, self.folding.calls, self.input_schema)
+            + (", on window close" if self.on_close else ""),
         }
 
 
@@ -243,6 +245,15 @@ def _pair(first: Delta, second: Delta) -> Delta:
         return first
     weights = second.weights_or_ones()
     return Delta(second.take(np.flatnonzero(weights > 0)).batch, consolidated=True)
+
+
+def aggregate_text(keys: Schema, calls: Sequence[AggregateCall], rows: Schema | None) -> str:
+    """What is grouped by and computed, for EXPLAIN."""
+    from streamsql.plan.render import render_aggregate
+
+    listed = ", ".join(render_aggregate(c, rows) for c in calls)
+    by = f"by {', '.join(keys.names)}" if len(keys) else ""
+    return ": ".join(part for part in (by, listed) if part)
 
 
 def lower(node: plan.Aggregate, build: Builder) -> int | None:
@@ -260,7 +271,10 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         folding = make_folding(node.aggregates, below.append_only)
         assert folding is not None
         hashed = identifying(node.keys, below)
-        made = Aggregate(node.schema, node.keys, hashed, folding, close=close, on_close=on_close)
+        made = Aggregate(
+            node.schema, node.keys, hashed, folding,
+            close=close, on_close=on_close, input_schema=below.schema,
+        )  # fmt: skip
         aggregate_facts(below, made, node.keys, on_close)
         return made
 

@@ -37,7 +37,7 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
             ports.append(Port(f"in{k}", arrange, None if keys is None else keys.leaves[k]))
         made = Recompute(
             root.schema, sql, ports, None if keys is None else keys.output,
-            title=type(node).__name__, why=why, on_error=options.on_error,
+            title=type(node).__name__, text=_text(node), why=why, on_error=options.on_error,
         )  # fmt: skip
         if inputs and keys is not None:
             _facts(build.operator(inputs[0]), made, node, keys)
@@ -49,6 +49,14 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
         return added
     exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]
     return add_map(build, added, None, exprs, node.schema)
+
+
+def _text(node: LogicalPlan) -> str:
+    """The node's own line in EXPLAIN, without its name."""
+    from streamsql.plan.explain import describe
+
+    line = describe(node)
+    return line.removeprefix(type(node).__name__).lstrip(": ")
 
 
 def _with_extra(root: LogicalPlan, keys: Keys) -> LogicalPlan:

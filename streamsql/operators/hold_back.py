@@ -73,7 +73,9 @@ class HoldBack(Operator):
         if not bool(late.any()):
             return delta, times
         judged = Delta(delta.batch, delta.weights, before)
-        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema)
+        report_late(
+            step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins
+        )
         kept = np.flatnonzero(~late)
         return delta.take(kept), times[kept]
 

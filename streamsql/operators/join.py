@@ -145,9 +145,18 @@ class Join(Operator):
         return self._left_changed(a, position, row, weight)
 
     def explain(self) -> dict[str, str]:
-        if not self.left.keys:
-            return {"detail": "every pair of rows is tried"}
-        return {"detail": f"on columns {list(self.left.keys)} = {list(self.right.keys)}"}
+        return {"detail": keys_text(self.left, self.right.arrange.schema, self.right.keys)}
+
+
+def keys_text(left: Side, right: Schema, right_keys: Sequence[int]) -> str:
+    """The equalities of a join, for EXPLAIN."""
+    if not left.keys:
+        return "every pair of rows is tried"
+    rows = left.arrange.schema
+    return " and ".join(
+        f"{rows[a].name or '?'} = {right[b].name or '?'}"
+        for a, b in zip(left.keys, right_keys, strict=True)
+    )
 
 
 def match(

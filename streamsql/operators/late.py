@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import pyarrow as pa
 
 from streamsql.circuit.operator import LateRow, Operator, Step
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
+from streamsql.kernels.hashing import hash_arrays
+from streamsql.kernels.multimap import Multimap
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.event_time import event_time_us
 
@@ -21,21 +26,60 @@ def is_late(close_us: Int64Array, watermark: Int64Array, lateness_us: int) -> Bo
 
 
 def report_late(
-    step: Step, operator: Operator, delta: Delta, rows: Int64Array, times: Int64Array,
+    step: Step,
+    operator: Operator,
+    delta: Delta,
+    rows: Int64Array,
+    times: Int64Array,
     schema: Schema,
-) -> None:  # fmt: skip
-    """Add the entries `rows` of the delta to the tick's late rows."""
+    origins: Mapping[int, tuple[int, int]] | None = None,
+) -> None:
+    """Add the entries `rows` of the delta to the tick's late rows.
+
+    origins: where the delta's columns come from; then the whole rows of that source are reported.
+    """
     assert delta.row_watermark is not None
+    late = delta.take(rows)
+    batch, schema = _whole_rows(step, late, schema, origins or {})
     step.late.append(
-        LateRow(
-            operator.name,
-            take_rows(delta.batch, rows),
-            schema,
-            times[rows],
-            delta.row_watermark[rows],
-            None if delta.weights is None else delta.weights[rows],
-        )
+        LateRow(operator.name, batch, schema, times[rows], late.row_watermark, late.weights)
     )
+
+
+def _whole_rows(
+    step: Step, late: Delta, schema: Schema, origins: Mapping[int, tuple[int, int]]
+) -> tuple[pa.RecordBatch, Schema]:
+    """The source's rows that late entries were made from: unused columns were pruned on the way.
+
+    They are found by what is left of them and by the watermark they came under, which decides
+    lateness; equal ones are all late, and are taken in their order.
+    """
+    nodes = {node for node, _ in origins.values()}
+    if len(nodes) != 1:
+        return late.batch, schema
+    node = nodes.pop()
+    given = step.given.get(node)
+    if given is None or given.row_watermark is None or node not in step.schemas:
+        return late.batch, schema
+    pairs = [(i, column) for i, (_, column) in sorted(origins.items())]
+    here = [*(late.batch.column(i) for i, _ in pairs), pa.array(late.row_watermark)]
+    there = [*(given.batch.column(c) for _, c in pairs), pa.array(given.row_watermark)]
+    keys = Multimap()
+    order = np.arange(given.num_rows)[::-1]  # a chain gives its last row first
+    h0, h1 = hash_arrays(there, given.num_rows, exact=True)
+    keys.link(h0[order], h1[order], order)
+    lanes = hash_arrays(here, late.num_rows, exact=True)
+    entry, found = keys.probe(*lanes, np.empty(0, np.int64), np.empty(0, np.bool_))
+    taken: set[int] = set()
+    chosen: dict[int, int] = {}
+    for i, row in zip(entry.tolist(), found.tolist(), strict=True):
+        if i not in chosen and row not in taken:
+            chosen[i] = row
+            taken.add(row)
+    if len(chosen) != late.num_rows:
+        return late.batch, schema
+    rows = np.array([chosen[i] for i in range(late.num_rows)], np.int64)
+    return take_rows(given.batch, rows), step.schemas[node]
 
 
 def drop_closed(step: Step, operator: Operator, delta: Delta) -> Delta:

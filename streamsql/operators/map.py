@@ -138,7 +138,16 @@ class Map(Operator):
         return "Project" if self.predicate is None else "Filter+Project"
 
     def explain(self) -> dict[str, str]:
-        return {"detail": f"on_error = {self.on_error}"} if self._picks is None else {}
+        from streamsql.plan.render import render
+
+        parts = []
+        if self.predicate is not None:
+            parts.append(render(self.predicate, self.input_schema))
+        if self.exprs is not None:
+            listed = ", ".join(render(e, self.input_schema) for e in self.exprs)
+            parts.append(f"-> {listed}" if parts else listed)
+        on_error = "" if self.on_error == "skip" else f"  on_error = {self.on_error}"
+        return {"detail": " ".join(parts) + on_error}
 
 
 def _where(delta: Delta, mask: Any) -> Delta:
@@ -251,6 +260,10 @@ def _same_moment(cast: Cast) -> bool:
 def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None:
     """Add the facts of `below`'s columns to `above`: column i is found at `places[i]`."""
     above.event_times |= {j for i in below.event_times for j in places.get(i, ())}
+    above.origins = {
+        **above.origins,
+        **{j: at for i, at in below.origins.items() for j in places.get(i, ())},
+    }
     above.closes = {
         **above.closes,
         **{j: plus for i, plus in below.closes.items() for j in places.get(i, ())},

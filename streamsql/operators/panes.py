@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,12 +61,18 @@ class PaneAggregate(Aggregate):
         on_close: bool,
     ) -> None:
         """keys: positions in the input, or START, END, TIME."""
-        super().__init__(schema, keys, hashed, folding, close=close, on_close=on_close)
-        self.input_schema = input_schema
+        super().__init__(
+            schema, keys, hashed, folding,
+            close=close, on_close=on_close, input_schema=input_schema,
+        )  # fmt: skip
+        self.rows_schema = input_schema
         self.time_column = time_column
         self.grid = grid
         self.drops_late = late
         self.pane_us = math.gcd(exact_us(grid.size), exact_us(grid.step))
+
+    input_origins: Mapping[int, tuple[int, int]] = {}
+    """Where the input's columns come from."""
 
     @property
     def name(self) -> str:
@@ -149,7 +155,9 @@ class PaneAggregate(Aggregate):
             return None
         some = np.zeros(which.size, np.bool_)
         some[rows[late]] = True
-        report_late(step, self, delta, which[some], times, self.input_schema)
+        report_late(
+            step, self, delta, which[some], times, self.rows_schema, self.input_origins
+        )
         keep = some[rows] & ~late
         rows, start, end = which[rows[keep]], start[keep], end[keep]
         single = Delta(
@@ -256,6 +264,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             late=late, close=close, on_close=on_close,
         )  # fmt: skip
         pane_facts(below, made, keys, late, on_close)
+        made.input_origins = below.origins
         return made
 
     what = (keys, calls, node.schema, found.time_column, found.window.size, found.window.slide,

@@ -86,6 +86,7 @@ class Recompute(Operator):
         output_keys: tuple[int, ...] | None,
         *,
         title: str,
+        text: str,
         why: str,
         on_error: str = "skip",
     ) -> None:
@@ -95,6 +96,7 @@ class Recompute(Operator):
         self.ports = tuple(ports)
         self.output_keys = output_keys
         self.title = title
+        self.text = text
         self.why = why
         self.on_error = on_error
         self.maintenance = "recompute" if output_keys is None else "recompute per key"
@@ -252,10 +254,10 @@ class Recompute(Operator):
         return self.given.nbytes
 
     def explain(self) -> dict[str, str]:
-        by = "all rows" if self.output_keys is None else "the rows of the touched keys"
+        by = "everything" if self.output_keys is None else "the touched keys"
         return {
             "state": "the rows given out, beside the arrangements of its inputs",
             "freed": "when the rows go",
-            "detail": f"each tick computes {by} again",
+            "detail": f"{self.text}; a change computes {by} again",
             "why": self.why,
         }

@@ -153,16 +153,20 @@ def _aggregate_keys(root: plan.Aggregate) -> tuple[Keys | None, str]:
     return Keys(output, (root.keys,)), f"{', '.join(names)} by the GROUP BY columns"
 
 
+def _join_name(root: plan.Join) -> str:
+    return f"{'an' if root.kind[0] in 'aeiou' else 'a'} {root.kind} join"
+
+
 def _join_keys(root: plan.Join, found: Cut) -> tuple[Keys | None, str]:
     if root.kind in ("full", "right") or root.null_aware or len(found.leaves) != 2:
-        return None, f"a {root.kind} join of this form has no key"
+        return None, f"{_join_name(root)} of this form has no key"
     parts = split(root)
     if parts is None or not parts.left_keys:
-        return None, f"the {root.kind} join has no equality"
+        return None, f"{_join_name(root)} without an equality has no key"
     if parts.left is not root.left or parts.right is not root.right:
-        return None, f"the {root.kind} join compares expressions, not columns"
+        return None, f"{_join_name(root)} that compares expressions has no key"
     keys = Keys(parts.left_keys, (parts.left_keys, parts.right_keys))
-    return keys, f"a {root.kind} join by its equalities"
+    return keys, f"{_join_name(root)} with more than equalities, by its equalities"
 
 
 def _row_keys(root: LogicalPlan, found: Cut) -> tuple[Keys | None, str]:

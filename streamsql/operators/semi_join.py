@@ -17,7 +17,7 @@ from streamsql.operators import saved
 from streamsql.operators.arrange import Arrange, add_arrange
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
-from streamsql.operators.join import Side
+from streamsql.operators.join import Side, keys_text
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import distinct as loops
@@ -39,11 +39,12 @@ class SemiJoin(Operator):
     """
 
     def __init__(
-        self, schema: Schema, left: Side, right_keys: Sequence[int], null_safe: Sequence[bool],
-        anti: bool,
+        self, schema: Schema, left: Side, right_schema: Schema, right_keys: Sequence[int],
+        null_safe: Sequence[bool], anti: bool,
     ) -> None:  # fmt: skip
         super().__init__(schema)
         self.left = left
+        self.right_schema = right_schema
         self.right_keys = tuple(right_keys)
         self.right_strict = [k for k, s in zip(right_keys, null_safe, strict=True) if not s]
         self.anti = anti
@@ -132,7 +133,7 @@ class SemiJoin(Operator):
         return {
             "state": "a count for every key of the right side",
             "freed": "when a key's last row goes",
-            "detail": f"on columns {list(self.left.keys)} = {list(self.right_keys)}",
+            "detail": keys_text(self.left, self.right_schema, self.right_keys),
         }
 
 
@@ -160,7 +161,9 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
 
     def make() -> SemiJoin:
         side = Side(arrange, parts.left_keys, parts.null_safe)
-        made = SemiJoin(arrange.schema, side, parts.right_keys, parts.null_safe, anti)
+        made = SemiJoin(
+            arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti
+        )
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
         made.lateness_us = max(arrange.lateness_us, below.lateness_us)

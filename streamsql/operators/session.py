@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from streamsql.operators.late import report_late
 from streamsql.operators.loops import sessions as loops
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by, window_facts
-from streamsql.operators.window_grid import exact_us
+from streamsql.operators.window_grid import exact_us, us_text
 from streamsql.plan import nodes as plan
 from streamsql.state.consolidate import consolidate
 
@@ -77,6 +77,9 @@ class Session(Operator):
         self.rows = Groups(input_schema, range(len(input_schema)), WIDTH, exact=True)
         self.order = OrderedTree(3)
 
+    input_origins: Mapping[int, tuple[int, int]] = {}
+    """Where the input's columns come from."""
+
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta, parts = deltas[0], []
@@ -107,7 +110,9 @@ class Session(Operator):
         )  # fmt: skip
         if not bool(late.any()):
             return delta, times
-        report_late(step, self, delta, np.flatnonzero(late), times, self.input_schema)
+        report_late(
+            step, self, delta, np.flatnonzero(late), times, self.input_schema, self.input_origins
+        )
         kept = np.flatnonzero(~late)
         bounds.forget_partitions(parts[late])
         return delta.take(kept), times[kept]
@@ -343,8 +348,8 @@ class Session(Operator):
             "freed": "when the watermark closes the session"
             if self.bounds.closes
             else "when the rows go",
-            "detail": f"gap {self.bounds.gap_us} µs"
-            + (f", at most {self.longest_us} µs" if self.longest_us else ""),
+            "detail": f"gap {us_text(self.bounds.gap_us)}"
+            + (f", at most {us_text(self.longest_us)}" if self.longest_us else ""),
         }
 
 
@@ -392,6 +397,7 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
             node.schema, below.schema, node, lateness_us=below.lateness_us, closes=closes
         )
         window_facts(below, made, node, closes)
+        made.input_origins = below.origins
         made.append_only = False
         return made
 

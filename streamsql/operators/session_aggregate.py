@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.aggregate import aggregate_text
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select, sort_order, take_rows
 from streamsql.operators.event_time import event_time_column, finite_times
@@ -23,7 +24,7 @@ from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.panes import END, START, TIME, below_window, moved_calls, pane_facts
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by
-from streamsql.operators.window_grid import exact_us
+from streamsql.operators.window_grid import exact_us, us_text
 from streamsql.plan import nodes as plan
 
 
@@ -70,6 +71,9 @@ class SessionAggregate(Operator):
         self.bounds = SessionBounds(self.partition_schema, gap_us, lateness_us, closes)
         self.cells: Cells = np.zeros((64, folding.width), np.int64)
 
+    input_origins: Mapping[int, tuple[int, int]] = {}
+    """Where the input's columns come from."""
+
     @property
     def name(self) -> str:
         return "Session aggregate"
@@ -96,7 +100,9 @@ class SessionAggregate(Operator):
         sessions, touched = bounds.place(bounds.partition_slots(keys), times, delta.row_watermark)
         late = np.flatnonzero(sessions < 0)
         if late.size:
-            report_late(step, self, delta, late, times, self.input_schema)
+            report_late(
+                step, self, delta, late, times, self.input_schema, self.input_origins
+            )
             kept = np.flatnonzero(sessions >= 0)
             delta, sessions = delta.take(kept), sessions[kept]
         self._room()
@@ -214,11 +220,13 @@ class SessionAggregate(Operator):
         return int(self.bounds.nbytes + self.cells.nbytes)
 
     def explain(self) -> dict[str, str]:
+        keys = self.schema.select(range(len(self.keys)))
         return {
             "state": "bounds and aggregates of every session, no rows",
             "freed": "when the watermark closes the session" if self.bounds.closes else "never",
-            "detail": ("on window close, " if self.on_close else "")
-            + f"gap {self.bounds.gap_us} µs, {len(self.folding.calls)} aggregates",
+            "detail": f"gap {us_text(self.bounds.gap_us)}, "
+            + aggregate_text(keys, self.folding.calls, self.input_schema)
+            + (", on window close" if self.on_close else ""),
         }
 
 
@@ -255,6 +263,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             exact_us(window.size), lateness_us=below.lateness_us, closes=closes, on_close=on_close,
         )  # fmt: skip
         pane_facts(below, made, keys, closes, on_close)
+        made.input_origins = below.origins
         return made
 
     what = (keys, partition_by, calls, node.schema, found.time_column, window.size, on_close)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,7 +15,7 @@ from streamsql.operators.columns import take_rows
 from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import move
-from streamsql.operators.window_grid import Grid
+from streamsql.operators.window_grid import Grid, exact_us
 from streamsql.plan import nodes as plan
 
 
@@ -41,6 +43,9 @@ class TimeWindow(Operator):
         self.grid = grid
         self.drops_late = late
 
+    input_origins: Mapping[int, tuple[int, int]] = {}
+    """Where the input's columns come from."""
+
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta = deltas[0]
         if not delta:
@@ -66,7 +71,9 @@ class TimeWindow(Operator):
         if not bool(late.any()):
             return rows, start, end
         which = np.arange(times.size) if rows is None else rows
-        report_late(step, self, delta, np.unique(which[late]), times, self.input_schema)
+        report_late(
+            step, self, delta, np.unique(which[late]), times, self.input_schema, self.input_origins
+        )
         return which[~late], start[~late], end[~late]
 
     def _output(
@@ -97,22 +104,26 @@ class TimeWindow(Operator):
         return self.grid.kind.capitalize()
 
     def explain(self) -> dict[str, str]:
-        late = "late rows are dropped window by window" if self.drops_late else "nothing is late"
-        return {"detail": f"{describe(self.grid)}; {late}"}
+        late = "; late rows are dropped" if self.drops_late else ""
+        return {"detail": describe(self.grid) + late}
 
 
 def describe(grid: Grid) -> str:
     """The window's sizes for EXPLAIN."""
-    parts = []
-    for word, spec in (("size", grid.size), ("step", grid.step), ("offset", grid.offset)):
-        units = [
-            f"{value} {unit}"
-            for value, unit in ((spec.months, "months"), (spec.days, "days"), (spec.us, "µs"))
-            if value
-        ]
-        if units:
-            parts.append(f"{word} {' '.join(units)}")
+    words = {"hop": "every", "cumulate": "in steps of"}
+    parts = [f"size {spec_text(grid.size)}"]
+    if grid.kind in words:
+        parts.append(f"{words[grid.kind]} {spec_text(grid.step)}")
+    if exact_us(grid.offset):
+        parts.append(f"offset {spec_text(grid.offset)}")
     return ", ".join(parts) + (f", time zone {grid.tz}" if grid.tz else "")
+
+
+def spec_text(spec: plan.WindowSpec) -> str:
+    """A length for people: 1 mon, 2 days, 00:00:10."""
+    from streamsql.plan.render import interval_text
+
+    return interval_text(spec.months, spec.days, spec.us)
 
 
 def grid_of(node: plan.TimeWindow) -> Grid:
@@ -131,6 +142,7 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
     def make() -> TimeWindow:
         made = TimeWindow(node.schema, below.schema, node.time_column, grid_of(node), late)
         window_facts(below, made, node, late)
+        made.input_origins = below.origins
         return made
 
     what = (node.kind, node.time_column, node.size, node.slide, node.offset, node.tz)

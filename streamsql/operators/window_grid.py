@@ -24,6 +24,13 @@ def exact_us(spec: WindowSpec) -> int:
     return spec.days * US_PER_DAY + spec.us
 
 
+def us_text(us: int) -> str:
+    """A length in µs for people."""
+    from streamsql.plan.render import interval_text
+
+    return interval_text(0, us // US_PER_DAY, us % US_PER_DAY)
+
+
 @dataclass(frozen=True)
 class Grid:
     """The windows of one TUMBLE, HOP or CUMULATE.

@@ -93,6 +93,7 @@ def add_source(
     source = Source(schema, append_only=append_only, watermark_column=watermark_column)
     source.lateness_us = lateness_us
     node = circuit.add(source, (), f"source-{relation_id}")
+    source.origins = {i: (node, i) for i in range(len(schema))}
     circuit.retain(node)
     return node
 
@@ -120,4 +121,6 @@ def compile_view(
     except BaseException:
         circuit.discard(build.new_nodes)
         raise
+    # for views over this one, its rows are where their late rows come from
+    circuit.nodes[output].operator.origins = {i: (output, i) for i in range(len(plan.schema))}
     return CompiledView(circuit, plan, options, output, tuple(build.new_nodes))

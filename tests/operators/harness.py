@@ -212,6 +212,22 @@ class View:
     def delete(self, *rows: Row, out_of: int = 0) -> Delta:
         return self.step([(out_of, row, -1) for row in rows])
 
+    def at(self, text: str) -> "Change":
+        """One tick from a picture: lines of `+ 1 a` or `- 1 a`, `t1 + 1 a` for another table; NULL, and
+        times of day `10:05` or `10:05:30` on 2024-06-01."""
+        delta = self.step([event for line in text.splitlines() for event in self._event(line)])
+        return Change(delta)
+
+    def _event(self, line: str) -> list[Event]:
+        words = line.split()
+        if not words:
+            return []
+        relation = int(words.pop(0)[1:]) if words[0].startswith("t") else 0
+        weight = {"+": 1, "-": -1}[words.pop(0)]
+        types = self.tables[relation].schema.types
+        row = tuple(value_of(w, t.kind) for w, t in zip(words, types, strict=True))
+        return [(relation, row, weight)]
+
     # --- checks --------------------------------------------------------------------------------
     def expected(self) -> Bag:
         if callable(self.oracle):
@@ -251,6 +267,58 @@ class View:
         return sum(self.held().values())
 
 
+@dataclass(frozen=True)
+class Change:
+    """What a tick gave out."""
+
+    delta: Delta
+
+    def gives(self, text: str) -> None:
+        """Compare with a picture of `+ 1 a` lines, as bags."""
+        expected: Counter[str] = Counter()
+        for line in text.splitlines():
+            words = line.split()
+            if words:
+                expected[" ".join(words[1:])] += {"+": 1, "-": -1}[words[0]]
+        found: Counter[str] = Counter()
+        for row, weight in bag_of(self.delta).items():
+            found[" ".join(text_of(v) for v in row)] += weight
+        expected = Counter({k: v for k, v in expected.items() if v})
+        assert found == expected, f"gave {dict(found)}, expected {dict(expected)}"
+
+
+def value_of(word: str, kind: Kind) -> Any:
+    """A word of a picture as a value."""
+    if word == "NULL":
+        return None
+    if kind in (Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT):
+        return int(word)
+    if kind in (Kind.DOUBLE, Kind.REAL):
+        return float(word)
+    if kind is Kind.NUMERIC:
+        return decimal.Decimal(word)
+    if kind is Kind.BOOLEAN:
+        return word == "true"
+    if kind is Kind.TIMESTAMP:
+        parts = [int(p) for p in word.split(":")]
+        return datetime.datetime(2024, 6, 1, *parts)
+    return word
+
+
+def text_of(value: Any) -> str:
+    """The opposite of `value_of`."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.datetime):
+        text = value.strftime("%H:%M:%S.%f").rstrip("0").rstrip(".")
+        return text.removesuffix(":00") if text.count(":") == 2 else text
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    return str(value)
+
+
 _connection: duckdb.DuckDBPyConnection | None = None
 
 
@@ -260,10 +328,7 @@ def connection() -> duckdb.DuckDBPyConnection:
         from streamsql.functions.duckdb_sql import configure
 
         _connection = duckdb.connect(":memory:")
-        try:
-            configure(_connection, threads=1)
-        except NameError:
-            pass
+        configure(_connection, threads=1)
     return _connection
 
 
@@ -342,9 +407,6 @@ def check_view(
             assert one.held() == held_at_start, (
                 f"seed {seed}: state {held_at_start} became {one.held()}"
             )
-
-
-TEXT_KINDS = (Kind.TEXT, Kind.VARCHAR)
 
 
 def plan_of(sql: str, tables: Sequence[Table]) -> LogicalPlan:

@@ -1,0 +1,188 @@
+"""The first rows of each partition where rows only come: short lists, worst row first.
+
+A list starts at `head[partition]` and goes by `better` to the best row. Keys are `width` int64 words, compared
+one after the other; lower is better. By entry: `row` (its number in the store), `words`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsql.kernels.jit import device, kernel
+
+NONE = -1
+FRESH, FREE = 0, 1
+"""Positions in `numbers`: the next entry never used, entries in the free list."""
+
+
+@device
+def _order(words: Any, a: int, others: Any, b: int, width: int) -> int:
+    """-1, 0 or 1: the key at position a of `words` against the one at b of `others`."""
+    for w in range(width):
+        x, y = words[a * width + w], others[b * width + w]
+        if x != y:
+            return -1 if x < y else 1
+    return 0
+
+
+@kernel
+def candidates(
+    parts: Any, keys: Any, width: int, keep: int, limit: int,
+    head: Any, size: Any, words: Any, out: Any,
+) -> int:  # fmt: skip
+    """Rows that may be among the first `limit`: all but those that are behind a full list as it was
+    before this tick. Only the first `keep` words of the keys are known yet."""
+    found = 0
+    for i in range(parts.size):
+        p = parts[i]
+        if size[p] >= limit:
+            worst = head[p]
+            beaten = False
+            for w in range(keep):
+                x, y = keys[i * width + w], words[worst * width + w]
+                if x != y:
+                    beaten = x > y
+                    break
+            if beaten:
+                continue
+        out[found] = i
+        found += 1
+    return found
+
+
+@kernel
+def touch(parts: Any, tick: int, stamp: Any, size: Any, out: Any) -> tuple[int, int]:
+    """The distinct partitions, in order of appearance, into `out`; (how many, rows they hold)."""
+    found, rows = 0, 0
+    for i in range(parts.size):
+        p = parts[i]
+        if stamp[p] != tick:
+            stamp[p] = tick
+            out[found] = p
+            found += 1
+            rows += size[p]
+    return found, rows
+
+
+@kernel
+def lists(parts: Any, head: Any, size: Any, better: Any, row: Any, starts: Any, rows: Any) -> None:
+    """The rows of these partitions, best first; starts: int64[parts + 1], where each one's begin."""
+    starts[0] = 0
+    for k in range(parts.size):
+        p = parts[k]
+        at = starts[k] + size[p]
+        starts[k + 1] = at
+        e = head[p]
+        while e >= 0:
+            at -= 1
+            rows[at] = row[e]
+            e = better[e]
+
+
+@kernel
+def insert(
+    parts: Any, keys: Any, width: int, limit: int, base: int,
+    head: Any, size: Any, better: Any, row: Any, words: Any, free: Any, numbers: Any,
+    alive: Any, evicted: Any,
+) -> int:  # fmt: skip
+    """Put each row into its list if it is among the first `limit`. Row i gets the number base + i.
+
+    alive: uint8[n], out: which of the rows are in a list at the end. evicted: numbers below `base` that fell
+    out of a list. Returns how many.
+    """
+    gone = 0
+    for i in range(parts.size):
+        p = parts[i]
+        full = size[p] >= limit
+        worst = head[p]
+        if full and _order(keys, i, words, worst, width) >= 0:
+            continue
+        below, above = NONE, worst
+        while above >= 0 and _order(keys, i, words, above, width) < 0:
+            below = above
+            above = better[above]
+        if full:
+            e = worst  # its place is taken; it was below the new row
+            if row[e] >= base:
+                alive[row[e] - base] = 0
+            else:
+                evicted[gone] = row[e]
+                gone += 1
+            head[p] = better[e]
+            if below == e:
+                below = NONE
+        else:
+            size[p] += 1
+            if numbers[FREE] > 0:
+                numbers[FREE] -= 1
+                e = free[numbers[FREE]]
+            else:
+                e = numbers[FRESH]
+                numbers[FRESH] += 1
+        for w in range(width):
+            words[e * width + w] = keys[i * width + w]
+        row[e] = base + i
+        alive[i] = 1
+        better[e] = above
+        if below >= 0:
+            better[below] = e
+        else:
+            head[p] = e
+    return gone
+
+
+@kernel
+def renumber(parts: Any, head: Any, better: Any, row: Any, base: int, place: Any) -> None:
+    """Row base + i becomes base + place[i]; other rows keep their numbers."""
+    for k in range(parts.size):
+        e = head[parts[k]]
+        while e >= 0:
+            if row[e] >= base:
+                row[e] = base + place[row[e] - base]
+            e = better[e]
+
+
+@kernel
+def changes(
+    old_starts: Any, old: Any, new_starts: Any, new: Any, rows: Any, ranks: Any, weights: Any
+) -> int:
+    """Where the lists before and after differ, place by place: (row, rank from 1, weight)."""
+    found = 0
+    for k in range(old_starts.size - 1):
+        a, b = old_starts[k], new_starts[k]
+        before, after = old_starts[k + 1] - a, new_starts[k + 1] - b
+        for j in range(max(before, after)):
+            if j < before and j < after and old[a + j] == new[b + j]:
+                continue
+            if j < before:
+                rows[found], ranks[found], weights[found] = old[a + j], j + 1, -1
+                found += 1
+            if j < after:
+                rows[found], ranks[found], weights[found] = new[b + j], j + 1, 1
+                found += 1
+    return found
+
+
+@kernel
+def drop(parts: Any, head: Any, size: Any, better: Any, free: Any, numbers: Any) -> int:
+    """Empty the lists of these partitions; returns how many rows they held."""
+    dropped = 0
+    for k in range(parts.size):
+        p = parts[k]
+        e = head[p]
+        while e >= 0:
+            free[numbers[FREE]] = e
+            numbers[FREE] += 1
+            dropped += 1
+            e = better[e]
+        head[p] = NONE
+        size[p] = 0
+    return dropped
+
+
+@kernel
+def remap(row: Any, used: int, new_number: Any) -> None:
+    """After compaction of the store: every entry's row by its new number (-1 = in no list)."""
+    for e in range(used):
+        if row[e] >= 0 and row[e] < new_number.size:
+            row[e] = new_number[row[e]]
