@@ -45,13 +45,17 @@ class Ingest:
     def add(self, sources: dict[int, SourceRuntime]) -> None:
         """They are part of the database now; tables start to be filled at once."""
         self.sources.update(sources)
-        for source in sources.values():
-            if source.is_table:
-                source.start()
+        if self.engine.replay_us is None:
+            for source in sources.values():
+                if source.is_table:
+                    source.start()
         self.start_read_sources()
 
     def start_read_sources(self) -> None:
-        """Start every source that a view reads: it keeps no rows, so it waits for its readers."""
+        """Start every source that a view reads: it keeps no rows, so it waits for its readers. Not
+        during replay, which brings the rows itself, and the positions to go on from."""
+        if self.engine.replay_us is not None:
+            return
         circuit = self.engine.circuit
         for oid, source in self.sources.items():
             if not source.started and circuit.nodes[self.engine.nodes[oid]].consumers:

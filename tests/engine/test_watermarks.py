@@ -1,0 +1,130 @@
+"""The watermark of a table or source, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.engine.storage.watermarks import WatermarkPolicy, WatermarkTracker, to_us
+
+NOW = 10**15
+S = 1_000_000
+
+
+def rows(*seconds: int | None) -> pa.RecordBatch:
+    values = [None if s is None else NOW + s * S for s in seconds]
+    return pa.record_batch([pa.array(values, pa.timestamp("us"))], names=["c0"])
+
+
+@pytest.fixture
+def make():
+    def tracker(**options) -> WatermarkTracker:
+        return WatermarkTracker(
+            0, lambda batch, now: to_us(batch.column(0)), WatermarkPolicy(**options)
+        )
+
+    return tracker
+
+
+def seconds(us) -> list[int | None]:
+    return [None if u == NO_WATERMARK else (int(u) - NOW) // S for u in np.asarray(us)]
+
+
+def test_running_maximum_is_taken_before_each_row(make):
+    tracker = make()
+    found = tracker.observe(rows(5, 3, 9, None, 7), NOW)
+    assert seconds(found.before) == [None, 5, 5, 9, 9]
+    assert seconds([tracker.value]) == [9]
+
+
+def test_cutting_into_batches_changes_nothing(make):
+    values = [5, 3, 9, None, 7, 20, 1]
+    whole = seconds(make().observe(rows(*values), NOW).before)
+    tracker = make()
+    parts = [seconds(tracker.observe(rows(v), NOW).before)[0] for v in values]
+    assert parts == whole
+
+
+def test_rows_too_far_ahead_do_not_move_it(make):
+    tracker = make(max_future_us=60 * S)
+    found = tracker.observe(rows(1, 1000, 2), NOW)
+    assert seconds(found.before) == [None, 1, 1]
+    assert found.ahead.tolist() == [1]
+    assert make(max_future_us=None).observe(rows(1000), NOW).ahead.size == 0
+
+
+def test_slowest_partition_holds_it_back_until_idle(make):
+    tracker = make(idle_timeout_us=30 * S)
+    tracker.observe(rows(10), NOW, "a")
+    assert seconds(tracker.observe(rows(4), NOW, "b").before) == [10]
+    assert seconds([tracker.value]) == [10]  # it never falls
+    tracker.observe(rows(50), NOW + 20 * S, "a")
+    assert seconds([tracker.value]) == [10]
+    assert tracker.held_back_by(NOW + 20 * S) == "b"
+    assert tracker.clock(NOW + 31 * S)
+    assert seconds([tracker.value]) == [50]
+
+
+def test_when_all_are_idle_it_moves_with_the_clock(make):
+    tracker = make(idle_timeout_us=30 * S)
+    tracker.observe(rows(10), NOW)
+    assert not tracker.clock(NOW + 29 * S)
+    assert tracker.next_due_us(NOW + 29 * S) == NOW + 30 * S
+    assert tracker.clock(NOW + 30 * S)
+    assert seconds([tracker.value]) == [40]
+    assert tracker.clock(NOW + 100 * S)
+    assert seconds([tracker.value]) == [110]
+    tracker.observe(rows(60), NOW + 101 * S)
+    assert seconds([tracker.value]) == [110]
+
+
+def test_without_idle_timeout_the_clock_does_nothing(make):
+    tracker = make()
+    tracker.observe(rows(10), NOW)
+    assert not tracker.clock(NOW + 10**6 * S)
+    assert tracker.next_due_us(NOW) is None
+
+
+def test_save_and_load_go_on(make):
+    tracker = make(idle_timeout_us=30 * S)
+    tracker.observe(rows(10), NOW, "a")
+    tracker.clock(NOW + 40 * S)
+    other = make(idle_timeout_us=30 * S)
+    other.load(tracker.save())
+    assert other.state == tracker.state
+
+
+def test_dates_count_in_days():
+    assert to_us(pa.array([1, None], pa.date32())).tolist() == [86_400 * S, NO_WATERMARK]
+
+
+def test_idle_table_closes_its_last_window(db):
+    db.execute("SET streamsql.clock = 'manual'")
+    db.execute(
+        "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (idle_timeout = '1 minute')"
+    )
+    db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT window_end, count(*) AS n "
+        "FROM TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY window_end EMIT ON WINDOW CLOSE"
+    )
+    db.execute("INSERT INTO t VALUES ('2024-01-01 00:00:10')")
+    db.execute("ADVANCE CLOCK BY INTERVAL '49 seconds'")
+    assert db.execute("SELECT n FROM w").fetchall() == []
+    db.execute("ADVANCE CLOCK BY INTERVAL '12 seconds'")
+    assert db.execute("SELECT n FROM w").fetchall() == [(1,)]
+
+
+def test_allowed_lateness_keeps_windows_open(db):
+    db.execute(
+        "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (allowed_lateness = '1 hour')"
+    )
+    db.execute(
+        "CREATE MATERIALIZED VIEW w AS SELECT window_start, count(*) AS n "
+        "FROM TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY window_start"
+    )
+    db.execute("INSERT INTO t VALUES ('2024-01-01 01:00:00'), ('2024-01-01 00:30:00')")
+    assert db.execute("SELECT sum(n) FROM w").fetchall() == [(2,)]
+    db.execute("INSERT INTO t VALUES ('2024-01-01 03:00:00'), ('2024-01-01 00:30:00')")
+    assert db.execute("SELECT sum(n) FROM w").fetchall() == [(3,)]
