@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamsql.core.clock import Clock
     from streamsql.engine.database import Database
 
@@ -28,6 +30,17 @@ def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:
     from streamsql.engine.database import Database as _Database
 
     return _Database(path, clock=clock)
+
+
+def warm_up(progress: Callable[[str, int, int], None] | None = None) -> int:
+    """Compile the kernels that common statements use, which takes seconds the first time.
+
+    Without it they are compiled when they are first needed. progress(what comes next, kernels
+    compiled so far, kernels known). Returns the number of kernels compiled.
+    """
+    from streamsql.engine.warmup import warm_up as run
+
+    return run(progress)
 
 
 def __getattr__(name: str) -> Any:
