@@ -54,20 +54,26 @@ class OrderedIndex:
     columns: what rows are ordered by. with_tie: keys have a last word of the caller's (a row
     number), so that
         rows of equal values stay apart and in its order; else equal values share an entry.
+    breakers: the last so many columns only order what is equal in the others: rows that agree in
+        those are peers, and one place to `find` and `rank`.
     Cursors (int64) name entries until the next `add`; -1 = none.
     Cost: O(log entries) for each key asked or changed. Memory: about 60 bytes an entry, and each
     distinct
         text once.
     """
 
-    def __init__(self, columns: Sequence[OrderColumn], *, with_tie: bool = False) -> None:
+    def __init__(
+        self, columns: Sequence[OrderColumn], *, with_tie: bool = False, breakers: int = 0
+    ) -> None:
         self.columns = tuple(columns)
         self.with_tie = with_tie
         kinds = [PLAIN, *(k for column in self.columns for k in column.kinds)]
         if with_tie:
             kinds.append(PLAIN)
         self._words = len(kinds)
-        self.peer_words = self._words - int(with_tie)
+        self._value_words = self._words - int(with_tie)
+        self.peer_words = self._value_words
+        self.peer_words -= sum(c.words for c in self.columns[len(self.columns) - breakers :])
         self._tree = OrderedTree(self._words, np.array(kinds, np.int64))
         self._pool = TextPool()
         self._texts: list[int] = []  # words that are slots of the pool
@@ -138,7 +144,7 @@ class OrderedIndex:
         """Keys int64[n, words] of these groups, values and ties (default 0)."""
         out = np.zeros((groups.size, self._words), np.int64)
         out[:, 0] = groups
-        encode(values, self.columns, self._pool, out[:, 1 : self.peer_words])
+        encode(values, self.columns, self._pool, out[:, 1 : self._value_words])
         if ties is not None:
             out[:, -1] = ties
         if self._texts:
@@ -237,9 +243,21 @@ class OrderedIndex:
         keys, counts = self._tree.read(cursors)
         for word in self._texts:
             keys[counts == 0, word] = -1
-        values = decode(keys[:, 1 : self.peer_words], self.columns, self._pool)
+        values = decode(keys[:, 1 : self._value_words], self.columns, self._pool)
         ties = keys[:, -1] if self.with_tie else np.zeros(cursors.size, np.int64)
         return Entries(keys[:, 0], values, ties, counts)
+
+    def ties(self, cursors: Int64Array) -> Int64Array:
+        """The tie-break of every entry, int64[n]; 0 under -1."""
+        return np.ascontiguousarray(self._tree.read(cursors)[0][:, -1])
+
+    def peers(self, cursors: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """(rows of the group before each entry's peers, and with them): int64[n] each; every cursor
+        must name an entry."""
+        keys, _ = self._tree.read(cursors)
+        own = np.ascontiguousarray(keys[:, : self.peer_words])
+        start = self._tree.rank(own[:, :1])
+        return self._tree.rank(own) - start, self._tree.rank(own, above=True) - start
 
     # -- saving ----------------------------------------------------------------------------------
     def save(self) -> State:
