@@ -198,3 +198,17 @@ def test_optimizing_twice_changes_nothing_more() -> None:
     for sql, _ in PLANS:
         once = optimize(bind(sql).plan)
         assert tree(optimize(once)) == tree(once)
+
+
+def joins_of(sql: str) -> list[str]:
+    return [line.strip(" │├└─") for line in plan_of(sql).splitlines() if "JOIN" in line]
+
+
+def test_computed_keys_connect_inputs_too() -> None:
+    sql = "SELECT 1 FROM t x, k, u WHERE x.a + 1 = u.a AND k.id - 1 = u.a"
+    assert not any("CROSS" in line for line in joins_of(sql))
+
+
+def test_inputs_that_nothing_connects_are_crossed_last() -> None:
+    sql = "SELECT 1 FROM t x, t y, u WHERE y.a = u.a"
+    assert [line.split()[0] for line in joins_of(sql)] == ["CROSS", "INNER"]

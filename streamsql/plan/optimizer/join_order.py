@@ -16,6 +16,7 @@ from streamsql.plan.nodes import Filter, Join, LogicalPlan, Project
 from streamsql.plan.optimizer.predicates import (
     can_move,
     condition_of,
+    filtered,
     holds_subquery,
     is_volatile,
     parts_of,
@@ -56,16 +57,38 @@ def _absorb(plan: LogicalPlan) -> LogicalPlan:
 
 
 def _ordered(plan: LogicalPlan) -> LogicalPlan:
+    if isinstance(plan, Filter) and _is_inner(plan.input):
+        # equalities that link inputs order them, even if computing a side may fail: a cross product
+        # instead would be worse than an error for a row that could not have matched
+        parts = conjuncts(plan.predicate)
+        links = [p for p in parts if _is_link(p)]
+        rest = [p for p in parts if p not in links]
+        return filtered(_rebuilt(plan.input, links), rest)
     if _is_inner(plan):
-        leaves: list[Leaf] = []
-        conditions: list[Expr] = []
-        _flatten(plan, 0, leaves, conditions)
-        leaves = [Leaf(_ordered(leaf.plan), leaf.first) for leaf in leaves]
-        return _build(plan, leaves, conditions)
+        return _rebuilt(plan, [])
     inputs = plan.inputs()
     if not inputs:
         return plan
     return plan.with_inputs(tuple(_ordered(i) for i in inputs))
+
+
+def _rebuilt(plan: LogicalPlan, more: list[Expr]) -> LogicalPlan:
+    """The tree of inner joins in its new order, with `more` conditions over its row."""
+    leaves: list[Leaf] = []
+    conditions: list[Expr] = []
+    _flatten(plan, 0, leaves, conditions)
+    leaves = [Leaf(_ordered(leaf.plan), leaf.first) for leaf in leaves]
+    return _Builder(leaves, [*conditions, *more]).build(plan.schema)
+
+
+def _is_link(predicate: Expr) -> bool:
+    """An equality of two sides that both read columns, but none in common."""
+    if not (isinstance(predicate, Call) and predicate.function == "eq"):
+        return False
+    if is_volatile(predicate) or holds_subquery(predicate):
+        return False
+    a, b = (row_columns(side) for side in predicate.args)
+    return bool(a) and bool(b) and not a & b
 
 
 def _is_inner(plan: LogicalPlan) -> bool:
@@ -87,47 +110,78 @@ def _flatten(plan: LogicalPlan, first: int, leaves: list[Leaf], conditions: list
     conditions += [shift_columns(p, first) for p in parts_of(plan.condition)]
 
 
-def _build(plan: LogicalPlan, leaves: list[Leaf], conditions: list[Expr]) -> LogicalPlan:
-    order = _order(leaves, conditions)
-    where: dict[int, int] = {}
-    for i in leaves[order[0]].columns:
-        where[i] = len(where)
-    current = leaves[order[0]].plan
-    waiting = list(conditions)
-    for n in order[1:]:
-        leaf = leaves[n]
-        for i in leaf.columns:
-            where[i] = len(where)
-        ready = [c for c in waiting if row_columns(c) <= where.keys()]
-        waiting = [c for c in waiting if c not in ready]
+@dataclass
+class _Part:
+    """Some leaves joined. where: column of the whole tree's row → column of `plan`."""
+
+    plan: LogicalPlan
+    where: dict[int, int]
+
+
+class _Builder:
+    """Joins the leaves: first those that equalities connect, then the groups with one another."""
+
+    def __init__(self, leaves: list[Leaf], conditions: list[Expr]) -> None:
+        self.leaves = leaves
+        self.waiting = conditions
+        owner = {i: n for n, leaf in enumerate(leaves) for i in leaf.columns}
+        self.links: list[set[int]] = []
+        for c in conditions:
+            if isinstance(c, Call) and c.function in ("eq", "is_not_distinct_from"):
+                linked = {owner[i] for i in row_columns(c)}
+                if len(linked) > 1:
+                    self.links.append(linked)
+
+    def build(self, schema: Schema) -> LogicalPlan:
+        """The joined plan, its columns in the order of the tree's row."""
+        left = list(range(len(self.leaves)))
+        parts = []
+        while left:
+            order = self._connected(left)
+            left = [n for n in left if n not in order]
+            part = self._leaf(order[0])
+            for n in order[1:]:
+                part = self._join(part, self._leaf(n))
+            parts.append(part)
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = self._join(whole, part)
+        assert not self.waiting
+        if all(old == new for old, new in whole.where.items()):
+            return whole.plan
+        exprs = tuple(column(whole.where[i], c.type, c.name) for i, c in enumerate(schema))
+        return Project(schema=schema, input=whole.plan, exprs=exprs)
+
+    def _connected(self, left: list[int]) -> list[int]:
+        """The first leaf and all that equalities connect to it, each next to those before it."""
+        order = [left[0]]
+        while True:
+            joined = set(order)
+            found = [
+                n
+                for n in left
+                if n not in joined and any(n in k and k <= joined | {n} for k in self.links)
+            ]
+            if not found:
+                return order
+            order.append(found[0])
+
+    def _leaf(self, n: int) -> _Part:
+        leaf = self.leaves[n]
+        return _Part(leaf.plan, {i: i - leaf.first for i in leaf.columns})
+
+    def _join(self, left: _Part, right: _Part) -> _Part:
+        width = len(left.plan.schema)
+        where = {**left.where, **{i: p + width for i, p in right.where.items()}}
+        ready = [c for c in self.waiting if row_columns(c) <= where.keys()]
+        self.waiting = [c for c in self.waiting if c not in ready]
         condition = condition_of([remap_columns(c, where) for c in ready])
         kind = "cross" if condition is None else "inner"
-        current = Join(
-            schema=join_schema(current.schema, leaf.plan.schema, kind),
-            left=current,
-            right=leaf.plan,
+        joined = Join(
+            schema=join_schema(left.plan.schema, right.plan.schema, kind),
+            left=left.plan,
+            right=right.plan,
             kind=kind,
             condition=condition,
         )
-    if order == sorted(order):
-        return current
-    exprs = tuple(column(where[i], c.type, c.name) for i, c in enumerate(plan.schema))
-    return Project(schema=Schema(plan.schema.columns), input=current, exprs=exprs)
-
-
-def _order(leaves: list[Leaf], conditions: list[Expr]) -> list[int]:
-    """The leaves' numbers in the order they are joined."""
-    owner = {i: n for n, leaf in enumerate(leaves) for i in leaf.columns}
-    links: list[set[int]] = []
-    for c in conditions:
-        if isinstance(c, Call) and c.function in ("eq", "is_not_distinct_from"):
-            links.append({owner[i] for i in row_columns(c)})
-    order, left = [0], list(range(1, len(leaves)))
-    while left:
-        joined = set(order)
-        connected = [
-            n for n in left if any(n in k and k <= joined | {n} and len(k) > 1 for k in links)
-        ]
-        order.append(connected[0] if connected else left[0])
-        left.remove(order[-1])
-    return order
+        return _Part(joined, where)
