@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from streamsql.core.delta import Delta, concat
 from streamsql.core.errors import StreamSqlError
+from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateTable
 from streamsql.engine.binding import BindScope
@@ -29,6 +30,8 @@ QUEUE_ROWS = 400_000
 POLL_ROWS = 100_000
 IDLE_SLEEP_S = 0.05
 HISTORY_PATIENCE_S = 5.0
+SETTLE_S = 0.15
+"""Readers look for new files and the like only so often; FLUSH waits at least for that."""
 
 BadInput = tuple[str, str, str, str]
 """(partition, offset, payload, reason)."""
@@ -70,7 +73,8 @@ class SourceRuntime:
         self.queue: IngestQueue[Arrival] = IngestQueue(QUEUE_ROWS, wake)
         self._wake = wake
         self._stop = threading.Event()
-        self._idle = threading.Event()
+        self._polled = threading.Condition()
+        self._idle_since: float = 0.0  # when the last poll that found nothing began
         self._thread: threading.Thread | None = None
         delivered = [i for i in range(len(relation.columns)) if i not in self.maker.generated]
         self._delivered = delivered
@@ -115,15 +119,17 @@ class SourceRuntime:
             if self.positions:
                 reader.seek(dict(self.positions))
             while not self._stop.is_set():
+                asked = time.monotonic()
                 batches = reader.poll(POLL_ROWS)
                 for batch in batches:
                     arrival = self._whole(batch)
                     if not self.queue.put(max(1, arrival.rows.num_rows), arrival):
                         return
                 if batches:
-                    self._idle.clear()
                     continue
-                self._idle.set()
+                with self._polled:
+                    self._idle_since = asked
+                    self._polled.notify_all()
                 if reader.finished:
                     self.status = "finished"
                     return
@@ -133,7 +139,9 @@ class SourceRuntime:
             self.error = str(error)
             self._wake()
         finally:
-            self._idle.set()
+            with self._polled:
+                self._idle_since = END_OF_TIME
+                self._polled.notify_all()
             if reader is not None:
                 reader.close()
 
@@ -154,13 +162,13 @@ class SourceRuntime:
         return Arrival(batch.partition, rows, batch.offset, bad)
 
     def wait_delivered(self, deadline: float) -> None:
-        """Wait until the reader has found nothing more to read, or the deadline has passed."""
+        """Wait until the reader has looked again and found nothing more, or until the deadline."""
         if self._thread is None:
             return
-        self._idle.clear()
-        while self._thread.is_alive() and time.monotonic() < deadline:
-            if self._idle.wait(0.01):
-                return
+        looked = time.monotonic() + SETTLE_S
+        with self._polled:
+            while self._idle_since < looked and time.monotonic() < deadline:
+                self._polled.wait(0.1)
 
     def close(self) -> None:
         """Stop the reader; what waits in the queue is dropped."""
