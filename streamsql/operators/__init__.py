@@ -22,6 +22,7 @@ from streamsql.operators import (
     stamp,
     temporal_filter,
     time_window,
+    top_n,
     union,
 )
 from streamsql.operators.builder import Builder, Lower, Options
@@ -30,6 +31,10 @@ from streamsql.plan import nodes as plan
 OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Scan, source.lower_scan),
     (plan.Values, source.lower_values),
+    (plan.Project, top_n.lower_project),
+    (plan.Filter, top_n.lower),
+    (plan.DistinctOn, top_n.lower),
+    (plan.Limit, top_n.lower),
     (plan.Project, map.lower_project),
     (plan.Filter, map.lower_filter),
     (plan.Filter, temporal_filter.lower),

@@ -1,4 +1,4 @@
-"""ROW_NUMBER, RANK or DENSE_RANK() … <= n, DISTINCT ON, ORDER BY … LIMIT: the first rows of each partition."""
+"""The first rows of each partition: rankings that are cut off, DISTINCT ON, ORDER BY … LIMIT."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ APPEND_LIMIT_MAX = 1024
 
 
 class TopN(Operator):
-    """The first n rows of each partition (ROW_NUMBER, RANK, DENSE_RANK() … <= n, DISTINCT ON, LIMIT).
+    """The first rows of each partition (ROW_NUMBER, RANK, DENSE_RANK() <= n, DISTINCT ON, LIMIT).
 
-    Algebra:  top(Z) = the rows of each partition whose number is <= n, by (ORDER BY, hash of the row): what
-              is equally good is told apart by what it holds, never by ticks or arrival.  Non-linear.
+    Algebra:  top(Z) = the rows of each partition whose number is <= n, by (ORDER BY, hash of the
+              row): what is equally good is told apart by what it holds, never by ticks or arrival.
+              Non-linear.
     Input:    delta [n rows x input schema]; any weights.
-    Output:   the row's columns [and its number]: the difference of each touched partition's first rows before
-              and after, from the first place that changed; consolidated.
-    State:    every row, in order, because those in front of it may go; of rows that only come, the first
-              n alone. Freed when the row goes, or when the watermark closes its partition's window.
+    Output:   the row's columns [and its number]: the difference of each touched partition's first
+              rows before and after, from the first place that changed; consolidated.
+    State:    every row, in order, because those in front of it may go; of rows that only come, the
+              first n alone. Freed when the row goes, or when the watermark closes its partition.
     Cost:     O((changed rows + places behind them, at most n a partition) x log rows).
     Errors:   NegativeWeight (XX001) if a row is taken back that is not there.
     """
@@ -127,9 +128,7 @@ class TopN(Operator):
         breaker = to_arrow(hash_rows(batch)[0].view(np.int64), pa.int64())
         return [*(batch.column(i) for i, _ in self.ranking.order), breaker]
 
-    def _places(
-        self, parts: Int64Array, values: list[pa.Array], slots: Int64Array
-    ) -> Int64Array:
+    def _places(self, parts: Int64Array, values: list[pa.Array], slots: Int64Array) -> Int64Array:
         """The first place (from 0) in its partition that each changed row may have a say in."""
         if self.ranking.function == "row_number":
             return self.index.rank(parts, values, slots)
@@ -271,7 +270,9 @@ class TopN(Operator):
         return self.rows.nbytes + self.parts.nbytes + self.index.nbytes
 
     def explain(self) -> dict[str, str]:
-        kept = f"the first {self.ranking.limit} rows of every partition" if self.prune else "every row"
+        kept = (
+            f"the first {self.ranking.limit} rows of every partition" if self.prune else "every row"
+        )
         closes = ", or when the watermark closes its window" if self.ranking.close else ""
         return {
             "state": f"{kept}, in order",
@@ -293,21 +294,19 @@ def lower(node: plan.LogicalPlan, build: Builder) -> int | None:
 
 
 def lower_project(node: plan.Project, build: Builder) -> int | None:
-    """A projection that does not show the number: rows that only move are no change then."""
+    """A projection over such a filter; rows that only move are no change where it does not show
+    the number."""
     below = node.input
     found = _found(below) if isinstance(below, plan.Filter) else None
-    if found is None or found[0].number_column is None:
+    if found is None or not all(is_plain(e) for e in node.exprs):
         return None
     pattern, rest = found
-    number = pattern.number_column
-    parts = [*node.exprs, *([] if rest is None else [rest])]
-    if any(number in columns_used(e) for e in parts) or not all(is_plain(e) for e in parts):
-        return None
-    schema = pattern.input.schema
-    added = add_top_n(build, replace(pattern, number_column=None), schema)
-    if added is None:
-        return None
-    return add_map(build, added, rest, node.exprs, node.schema)
+    schema = below.schema
+    shown = [*node.exprs, *([] if rest is None else [rest])]
+    if not any(pattern.number_column in columns_used(e) for e in shown):
+        pattern, schema = replace(pattern, number_column=None), pattern.input.schema
+    added = add_top_n(build, pattern, schema)
+    return None if added is None else add_map(build, added, rest, node.exprs, node.schema)
 
 
 def _found(node: plan.LogicalPlan) -> tuple[Pattern, Expr | None] | None:
@@ -315,7 +314,8 @@ def _found(node: plan.LogicalPlan) -> tuple[Pattern, Expr | None] | None:
     if not isinstance(node, plan.Filter):
         found = top_n(node)
         return None if found is None else (found, None)
-    bounds, rest = [], []
+    bounds: list[Expr] = []
+    rest: list[Expr] = []
     for part in conjuncts(node.predicate):
         bound = top_n(replace(node, predicate=part)) is not None
         (bounds if bound else rest).append(part)

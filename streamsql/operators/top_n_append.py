@@ -98,18 +98,18 @@ class Partitions(Groups):
 
 
 class TopNAppend(Operator):
-    """The first n rows of each partition, of rows that only come (ROW_NUMBER() … <= n, DISTINCT ON, LIMIT).
+    """The first n rows of each partition, of rows that only come.
 
-    Algebra:  top(Z) = the n least rows of each partition by (ORDER BY, hash of the row).  Non-linear.
+    Algebra:  top(Z) = the n least rows of each partition by (ORDER BY, hash of the row).
+              Non-linear.
     Input:    delta [n rows x input schema]; weights > 0.
-    Output:   the row's columns [and its number]: -1 for a row that fell out, +1 for one that came in, and
-              with a number both for those that moved. Weights -1 and +1; consolidated.
+    Output:   the row's columns [and its number]: -1 for a row that fell out, +1 for one that came
+              in, and with a number both for those that moved. Weights -1 and +1; consolidated
+              until the first equal rows.
     State:    the first n rows of each partition alone; freed when better ones come, or when the
               watermark closes the partition's window.
     Cost:     O(changed rows); a row that comes in passes the rows behind it, at most n.
     """
-
-    consolidates = True
 
     def __init__(
         self, schema: Schema, input_schema: Schema, ranking: Ranking, lateness_us: int
@@ -133,7 +133,7 @@ class TopNAppend(Operator):
         self.row = np.full(FIRST_ENTRIES, loops.NONE, np.int64)
         self.free = np.empty(FIRST_ENTRIES, np.int64)
         self.key_words = np.empty(FIRST_ENTRIES * self.words, np.int64)
-        self.numbers = np.zeros(2, np.int64)
+        self.numbers = np.zeros(3, np.int64)
         self.tick = 0
 
     @property
@@ -145,6 +145,11 @@ class TopNAppend(Operator):
         """Rows in all lists."""
         return int(self.numbers[loops.FRESH] - self.numbers[loops.FREE])
 
+    @property
+    def _distinct(self) -> bool:
+        """Whether no list ever held a row twice."""
+        return not self.numbers[loops.EQUAL]
+
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta = deltas[0]
@@ -155,9 +160,7 @@ class TopNAppend(Operator):
 
     def _insert(self, delta: Delta) -> Delta:
         batch = _repeated(delta, self.ranking.limit)
-        parts, opened = self.parts.enter(
-            select(batch, self.ranking.partition, self.parts.schema)
-        )
+        parts, opened = self.parts.enter(select(batch, self.ranking.partition, self.parts.schema))
         self._room_for_parts(self.parts.index.num_slots)
         self.head[opened], self.size[opened] = loops.NONE, 0
         keys = self._keys(batch)
@@ -196,7 +199,9 @@ class TopNAppend(Operator):
             alive, evicted,
         )  # fmt: skip
         kept = np.flatnonzero(alive)
-        loops.renumber(touched, self.head, self.better, self.row, base, np.cumsum(alive, dtype=np.int64) - 1)
+        loops.renumber(
+            touched, self.head, self.better, self.row, base, np.cumsum(alive, dtype=np.int64) - 1
+        )
         added = batch if kept.size == n else batch.take(pa.array(kept))
         self.rows.append(added)
         if old is None:
@@ -209,11 +214,11 @@ class TopNAppend(Operator):
     def _changed(self, evicted: Int64Array, added: pa.RecordBatch) -> Delta:
         """-1 for the rows that fell out, +1 for those that came in."""
         if not evicted.size:
-            return Delta(added, None, None, True)
+            return Delta(added, None, None, self._distinct)
         batch = pa.concat_batches([self.rows.take(evicted), added])
         weights = np.ones(batch.num_rows, np.int64)
         weights[: evicted.size] = -1
-        return Delta(batch, weights, None, True)
+        return Delta(batch, weights, None, self._distinct)
 
     def _lists(self, parts: Int64Array, held: int) -> tuple[Int64Array, Int64Array]:
         """(where each partition's rows start int64[parts + 1], row numbers, best first)."""
@@ -232,9 +237,8 @@ class TopNAppend(Operator):
     def _numbered(self, rows: Int64Array, ranks: Int64Array, weights: Int64Array) -> Delta:
         arrays = [*self.rows.take(rows).columns, to_arrow(ranks, BIGINT.arrow)]
         plain = not weights.size or int(weights.min()) > 0
-        return Delta(
-            make_batch(arrays, self.schema.arrow, rows.size), None if plain else weights, None, True
-        )
+        batch = make_batch(arrays, self.schema.arrow, rows.size)
+        return Delta(batch, None if plain else weights, None, self._distinct)
 
     # --- room ----------------------------------------------------------------------------------
     def _room_for_parts(self, slots: int) -> None:
@@ -254,7 +258,7 @@ class TopNAppend(Operator):
             self.key_words = _grown(self.key_words, size * self.words, 0)
 
     def _compact_if_due(self) -> None:
-        """Drop the rows of the store that are in no list, when they are more than those that are."""
+        """Drop the rows of the store that are in no list, when they are most of it."""
         stored, live = self.rows.num_rows, self.entries
         if stored > COMPACT_FROM and stored > 2 * live:
             _, rows = self._lists(self.parts.live(), live)
@@ -275,7 +279,7 @@ class TopNAppend(Operator):
     def current(self, *inputs: Delta) -> Delta | None:
         starts, rows = self._lists(self.parts.live(), self.entries)
         if not self.ranking.numbered:
-            return Delta(self.rows.take(rows), None, None, True)
+            return Delta(self.rows.take(rows), None, None, self._distinct)
         ranks = np.arange(rows.size) - np.repeat(starts[:-1], np.diff(starts)) + 1
         return self._numbered(rows, ranks, np.ones(rows.size, np.int64))
 
@@ -304,7 +308,15 @@ class TopNAppend(Operator):
         return self.entries
 
     def state_bytes(self) -> int:
-        arrays = (self.head, self.size, self.stamp, self.row, self.better, self.free, self.key_words)
+        arrays = (
+            self.head,
+            self.size,
+            self.stamp,
+            self.row,
+            self.better,
+            self.free,
+            self.key_words,
+        )
         return int(sum(a.nbytes for a in arrays) + self.parts.nbytes + self.rows.nbytes)
 
     def explain(self) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The first rows of each partition where rows only come: short lists, worst row first.
 
-A list starts at `head[partition]` and goes by `better` to the best row. Keys are `width` int64 words, compared
-one after the other; lower is better. By entry: `row` (its number in the store), `words`.
+A list starts at `head[partition]` and goes by `better` to the best row. Keys are `width` int64
+words, compared one after the other; lower is better. By entry: `row` (its number in the store),
+`words`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 from streamsql.kernels.jit import device, kernel
 
 NONE = -1
-FRESH, FREE = 0, 1
-"""Positions in `numbers`: the next entry never used, entries in the free list."""
+FRESH, FREE, EQUAL = 0, 1, 2
+"""Positions in `numbers`: the next entry never used, entries in the free list, and how often a row
+came to stand beside an equal one."""
 
 
 @device
@@ -66,7 +68,7 @@ def touch(parts: Any, tick: int, stamp: Any, size: Any, out: Any) -> tuple[int, 
 
 @kernel
 def lists(parts: Any, head: Any, size: Any, better: Any, row: Any, starts: Any, rows: Any) -> None:
-    """The rows of these partitions, best first; starts: int64[parts + 1], where each one's begin."""
+    """The rows of these partitions, best first; starts: int64[parts + 1], where each begins."""
     starts[0] = 0
     for k in range(parts.size):
         p = parts[k]
@@ -87,8 +89,8 @@ def insert(
 ) -> int:  # fmt: skip
     """Put each row into its list if it is among the first `limit`. Row i gets the number base + i.
 
-    alive: uint8[n], out: which of the rows are in a list at the end. evicted: numbers below `base` that fell
-    out of a list. Returns how many.
+    alive: uint8[n], out: which of the rows are in a list at the end. evicted: numbers below `base`
+    that fell out of a list. Returns how many.
     """
     gone = 0
     for i in range(parts.size):
@@ -98,7 +100,11 @@ def insert(
         if full and _order(keys, i, words, worst, width) >= 0:
             continue
         below, above = NONE, worst
-        while above >= 0 and _order(keys, i, words, above, width) < 0:
+        while above >= 0:
+            order = _order(keys, i, words, above, width)
+            if order >= 0:
+                numbers[EQUAL] += order == 0
+                break
             below = above
             above = better[above]
         if full:
