@@ -10,7 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.errors import DataCorrupted, ProgramLimitExceeded
-from streamsql.kernels import hash_table, hashing
+from streamsql.kernels import hash_loops as loops
+from streamsql.kernels import hashing
+from streamsql.kernels.hash_table import HashTable
 
 Int64Array = npt.NDArray[np.int64]
 UInt64Array = npt.NDArray[np.uint64]
@@ -18,33 +20,28 @@ State = Mapping[str, pa.Table]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 SLOTS_MAX = 2**32 - 2
-MIN_ENTRIES = 16
-LOAD_NUMERATOR, LOAD_DENOMINATOR = 5, 8  # entries per place; more makes searches long
 
 
 class HashIndex:
     """Hash table from two 64-bit lanes to slot numbers 0, 1, 2, …
 
     reuse: a removed key's slot is given to the next new key, so that arrays indexed by slot stay as
-    long as the most keys ever alive; without it slots only grow.
-    Memory: 16 bytes a place, at most 5/8 of them filled, and 4 bytes a slot.
+    long as the most keys ever alive; without it slots only grow. expected: keys to make room for.
+    Memory: 16 bytes a place of which about half are filled, and 4 bytes a slot.
     """
 
     def __init__(self, reuse: bool = False, expected: int = 0) -> None:
         self.reuse = reuse
-        places = places_for(expected)
-        self._table = np.zeros(2 * places, np.uint64)
-        self._address = pa.py_buffer(self._table).address
-        self._tags = np.empty(max(places // 2, 8), np.uint32)
+        self._table = HashTable(expected)
+        self._tags = np.empty(max(expected, 16), np.uint32)
         self._free = np.empty(8, np.int64)
-        # slots given out, free slots, entries, most entries, new rows: what `upsert` reads and
-        # writes
-        self._numbers = np.array([0, 0, 0, _limit(places), 0], np.int64)
+        # slots given out, free slots, new rows: what `upsert` reads and writes
+        self._numbers = np.zeros(3, np.int64)
 
     @property
     def count(self) -> int:
         """Keys in the index."""
-        return int(self._numbers[2])
+        return self._table.count
 
     @property
     def num_slots(self) -> int:
@@ -62,7 +59,7 @@ class HashIndex:
     def find(self, h0: UInt64Array, h1: UInt64Array) -> Int64Array:
         """Slot of every key, int64[n]; -1 = absent."""
         out = np.empty(h0.size, np.int64)
-        hash_table.find(self._table, self._address, h0, h1, out)
+        loops.find(self._table.head, h0, h1, out)
         return out
 
     def upsert(self, h0: UInt64Array, h1: UInt64Array) -> tuple[Int64Array, int]:
@@ -81,15 +78,14 @@ class HashIndex:
         """
         n = h0.size
         out, new_rows = np.empty(n, np.int64), np.empty(n, np.int64)
-        self._numbers[4] = 0
+        self._numbers[2] = 0
         at = 0
         while True:
-            at = hash_table.upsert(
-                self._table, self._address, self._tags, self._free, self._numbers,
-                h0, h1, at, out, new_rows,
-            )  # fmt: skip
+            at = loops.upsert(
+                self._table.head, self._tags, self._free, self._numbers, h0, h1, at, out, new_rows
+            )
             if at == n:
-                return out, new_rows[: self._numbers[4]]
+                return out, new_rows[: self._numbers[2]]
             self._grow(n - at)
 
     def remove(self, slots: Int64Array) -> int:
@@ -98,8 +94,7 @@ class HashIndex:
         With `reuse` the slots are given out again. Raises: DataCorrupted (XX001) when a slot has no
         key and slots are reused: it would be given out twice.
         """
-        removed = int(hash_table.remove(self._table, self._tags, slots))
-        self._numbers[2] -= removed
+        removed = int(loops.remove(self._table.head, self._tags, slots))
         if self.reuse:
             if removed != slots.size:
                 raise DataCorrupted("a slot was removed that holds no key")
@@ -115,18 +110,16 @@ class HashIndex:
         self.__init__(self.reuse)  # type: ignore[misc]
 
     def reserve(self, more: int) -> None:
-        """Make room for so many more keys at once."""
-        wanted = self.count + more
-        if wanted > self._numbers[3]:
-            self._resize(places_for(wanted))
+        """Make room for so many more keys at once; only an empty index takes notice."""
+        self._table.reserve(more)
 
     def live_slots(self) -> Int64Array:
         """Slots that hold a key, ascending."""
-        return np.sort(self._entries()[2])
+        return np.sort(self._table.entries()[2])
 
     def save(self) -> State:
         """The keys and their slots as Arrow tables; see `load`."""
-        tags, lanes, slots = self._entries()
+        tags, lanes, slots = self._table.entries()
         keys = pa.table({"tag": tags, "lane": lanes, "slot": slots})
         free = pa.table({"slot": self._free[: self._numbers[1]].copy()})
         head = {
@@ -147,45 +140,25 @@ class HashIndex:
         slots = head["slots"][0].as_py()
         self._tags = np.empty(max(slots, self._tags.size), np.uint32)
         tag, lane, slot = (keys[name].to_numpy().copy() for name in ("tag", "lane", "slot"))
-        hash_table.restore(self._table, self._tags, tag, lane, slot)
+        at = 0
+        while at < slot.size:
+            at = loops.restore(self._table.head, self._tags, tag, lane, slot, at)
+            if at < slot.size:
+                self._table.grow(slot.size - at)
         free = state["free"]["slot"].to_numpy()
         self._free = _resized(free.copy(), free.size)
-        self._numbers[:3] = (slots, free.size, keys.num_rows)
+        self._numbers[:2] = (slots, free.size)
         return self
-
-    def _entries(self) -> tuple[npt.NDArray[np.uint32], UInt64Array, Int64Array]:
-        n = self.count
-        tags, lanes, slots = np.empty(n, np.uint32), np.empty(n, np.uint64), np.empty(n, np.int64)
-        hash_table.entries(self._table, tags, lanes, slots)
-        return tags, lanes, slots
 
     def _grow(self, pending: int) -> None:
         """More room in table or tags; `pending` keys are still to come (most may be known)."""
-        slots, spare, count, limit = (int(x) for x in self._numbers[:4])
-        if slots >= SLOTS_MAX:
-            raise ProgramLimitExceeded("an index holds at most 4294967294 keys")
-        if count >= limit:
-            # fourfold while small beside what is coming: fewer rehashes of a first big batch
-            self._resize(self._table.size * (2 if pending > 2 * count else 1))
+        slots, spare = int(self._numbers[0]), int(self._numbers[1])
         if spare == 0 and slots >= self._tags.size:
+            if slots >= SLOTS_MAX:
+                raise ProgramLimitExceeded("an index holds at most 4294967294 keys")
             self._tags = _resized(self._tags, 2 * slots + 8)
-
-    def _resize(self, places: int) -> None:
-        table = np.zeros(2 * places, np.uint64)
-        hash_table.rehash(self._table, table)
-        self._table = table
-        self._address = pa.py_buffer(table).address
-        self._numbers[3] = _limit(places)
-
-
-def places_for(entries: int) -> int:
-    """Places (a power of two) of a table that is to hold so many entries."""
-    needed = entries * LOAD_DENOMINATOR // LOAD_NUMERATOR + 1
-    return max(MIN_ENTRIES, 1 << (needed - 1).bit_length())
-
-
-def _limit(places: int) -> int:
-    return places * LOAD_NUMERATOR // LOAD_DENOMINATOR
+        else:
+            self._table.grow(pending)
 
 
 def _resized(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:

@@ -1,190 +1,133 @@
-"""The open-addressing table under every index: loops over one flat uint64 array.
-
-Entry p is two words: table[2p] = the key's second lane, table[2p+1] = tag << 32 | (value + 1),
-where tag is the upper half of the first lane and value a number below 2^32 - 1 (a slot or a row). A
-second word of 0 is an empty entry. An entry's home is `tag & mask`, probing is linear. So a
-key is told by 96 bits of its lanes (an 8-byte key exactly, for it *is* the second lane), an
-entry is a quarter of a cache line, and rehashing needs nothing but the table.
-"""
+"""HashTable: the memory under an index; see `hash_loops` for its layout."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from streamsql.kernels.bits import prefetch
-from streamsql.kernels.jit import Array, Int, device, kernel
+from streamsql.core.errors import ProgramLimitExceeded
+from streamsql.kernels import hash_loops as loops
+from streamsql.kernels.memory import Block, zeroed_block
 
-Words = Array  # uint64[...]
-Numbers = Array  # int64[...]
+Int64Array = npt.NDArray[np.int64]
 
-HALF = np.uint64(32)
-LOW = np.uint64(0xFFFFFFFF)
-ONE = np.uint64(1)
-AHEAD = 16  # rows between the prefetch of an entry and its use
-
-
-@device
-def home(h0: Int, mask: Int) -> Int:
-    """Where the search for a key with this first lane starts."""
-    return np.int64(h0 >> HALF) & mask
+FIRST_BITS = 4
+LOAD = 0.55  # entries a place, as segments are on average just before they split
 
 
-@device
-def value_of(second: Int) -> Int:
-    """The number kept in an entry's second word."""
-    return np.int64(second & LOW) - 1
+class HashTable:
+    """Keys (two lanes) to numbers below 2^32 - 1, for kernels that take its `head`.
 
-
-@device
-def seek(table: Words, mask: Int, h0: Int, h1: Int) -> Int:
-    """Position of the key's entry, or ~position of the empty entry where it belongs."""
-    tag = h0 >> HALF
-    p = np.int64(tag) & mask
-    while True:
-        second = table[2 * p + 1]
-        if second == 0:
-            return ~p
-        if second >> HALF == tag and table[2 * p] == h1:
-            return p
-        p = (p + 1) & mask
-
-
-@device
-def put(table: Words, p: Int, h0: Int, h1: Int, value: Int) -> None:
-    """Write an entry."""
-    table[2 * p] = h1
-    table[2 * p + 1] = (h0 >> HALF << HALF) | np.uint64(value + 1)
-
-
-@device
-def drop(table: Words, mask: Int, p: Int) -> None:
-    """Empty entry p and move its followers up, so that no search meets a gap."""
-    hole = p
-    q = (p + 1) & mask
-    while True:
-        second = table[2 * q + 1]
-        if second == 0:
-            break
-        start = np.int64(second >> HALF) & mask
-        # q may move into the hole unless its home lies behind the hole, up to q
-        if ((q - start) & mask) >= ((q - hole) & mask):
-            table[2 * hole] = table[2 * q]
-            table[2 * hole + 1] = second
-            hole = q
-        q = (q + 1) & mask
-    table[2 * hole + 1] = np.uint64(0)
-
-
-@kernel
-def rehash(old: Words, new: Words) -> None:
-    """Copy every entry into an empty, larger (or smaller) table."""
-    mask = new.size // 2 - 1
-    for p in range(old.size // 2):
-        second = old[2 * p + 1]
-        if second == 0:
-            continue
-        q = np.int64(second >> HALF) & mask
-        while new[2 * q + 1] != 0:
-            q = (q + 1) & mask
-        new[2 * q] = old[2 * p]
-        new[2 * q + 1] = second
-
-
-@kernel
-def find(table: Words, address: Int, h0: Words, h1: Words, out: Numbers) -> None:
-    """out[i] = the number of key i, -1 where the table has none. address: of table[0]."""
-    mask = table.size // 2 - 1
-    n = h0.size
-    for i in range(n):
-        if i + AHEAD < n:
-            prefetch(address + 16 * home(h0[i + AHEAD], mask))
-        p = seek(table, mask, h0[i], h1[i])
-        out[i] = value_of(table[2 * p + 1]) if p >= 0 else -1
-
-
-@kernel
-def upsert(
-    table: Words, address: Int, tags: Array, free: Numbers, numbers: Numbers,
-    h0: Words, h1: Words, start: Int, out: Numbers, new_rows: Numbers,
-) -> Int:  # fmt: skip
-    """Number the keys from `start` on: known keys get theirs, new ones the next free slot.
-
-    numbers: [slots ever given out, free slots, entries in the table, entries it may hold, new rows
-    so far]; tags: uint32, first-lane tag by slot; free: stack of slots to use again;
-    new_rows: positions of the keys that were new, in order.
-    Returns where it stopped: n, or the first key for which there is no room in table or tags.
+    A kernel that enters keys stops when there is no room; its caller then calls `grow` and lets it
+    go on. Memory: 16 bytes a place, about 2 in 5 of them filled.
     """
-    mask = table.size // 2 - 1
-    n = h0.size
-    slots, spare, count, limit, fresh = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    i = start
-    while i < n:
-        if i + AHEAD < n:
-            prefetch(address + 16 * home(h0[i + AHEAD], mask))
-        p = seek(table, mask, h0[i], h1[i])
-        if p >= 0:
-            out[i] = value_of(table[2 * p + 1])
-        else:
-            if count >= limit or (spare == 0 and slots >= tags.size):
-                break
-            if spare > 0:
-                spare -= 1
-                slot = free[spare]
-            else:
-                slot = slots
-                slots += 1
-            put(table, ~p, h0[i], h1[i], slot)
-            tags[slot] = h0[i] >> HALF
-            out[i] = slot
-            new_rows[fresh] = i
-            fresh += 1
-            count += 1
-        i += 1
-    numbers[0], numbers[1], numbers[2], numbers[4] = slots, spare, count, fresh
-    return i
 
+    def __init__(self, expected: int = 0) -> None:
+        self._words = np.zeros(loops.HEAD_WORDS, np.int64)
+        self.head: int = pa.py_buffer(self._words).address
+        self._start(expected)
 
-@kernel
-def remove(table: Words, tags: Array, slots: Numbers) -> Int:
-    """Take the entries of these slots out. Returns how many were there."""
-    mask = table.size // 2 - 1
-    removed = 0
-    for i in range(slots.size):
-        slot = slots[i]
-        p = np.int64(tags[slot]) & mask
-        while True:
-            second = table[2 * p + 1]
-            if second == 0:
-                break
-            if value_of(second) == slot:
-                drop(table, mask, p)
-                removed += 1
-                break
-            p = (p + 1) & mask
-    return removed
+    def _start(self, expected: int) -> None:
+        wanted = max(int(expected / LOAD), 1)
+        bits = min(max(FIRST_BITS, (wanted - 1).bit_length()), loops.MAX_BITS)
+        depth = max(0, ((wanted - 1) >> loops.MAX_BITS).bit_length())
+        self._words[:] = 0
+        self._put(loops.BITS, bits)
+        self._put(loops.DEPTH, depth)
+        self._blocks: list[Block] = []
+        self._segments = 0
+        self._books: list[Int64Array] = []
+        self._set_directory(np.zeros((1 << depth, 2), np.int64), depth)
+        self._set_spares(np.zeros((0, 2), np.int64))
+        segments = self._new_segments(1 << depth)
+        loops.fill_directory(self.head, segments[: 1 << depth])
+        self._set_spares(segments[1 << depth :].copy())
 
+    def _put(self, field: int, value: int) -> None:
+        self._words[field // 8] = value
 
-@kernel
-def entries(table: Words, tags: Array, lanes: Words, slots: Numbers) -> Int:
-    """Write out every entry: tag, second lane, slot. Returns how many."""
-    n = 0
-    for p in range(table.size // 2):
-        second = table[2 * p + 1]
-        if second != 0:
-            tags[n] = second >> HALF
-            lanes[n] = table[2 * p]
-            slots[n] = value_of(second)
-            n += 1
-    return n
+    def _get(self, field: int) -> int:
+        return int(self._words[field // 8])
 
+    @property
+    def count(self) -> int:
+        """Entries."""
+        return self._get(loops.COUNT)
 
-@kernel
-def restore(table: Words, by_slot: Array, tags: Array, lanes: Words, slots: Numbers) -> None:
-    """Inverse of `entries`, into an empty table; by_slot: uint32, tags by slot."""
-    mask = table.size // 2 - 1
-    for i in range(slots.size):
-        p = np.int64(tags[i]) & mask
-        while table[2 * p + 1] != 0:
-            p = (p + 1) & mask
-        put(table, p, np.uint64(tags[i]) << HALF, lanes[i], slots[i])
-        by_slot[slots[i]] = tags[i]
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(block.size for block in self._blocks) + int(self._directory.nbytes)
+
+    def grow(self, pending: int = 0) -> None:
+        """More room, after a kernel stopped; pending: keys still to come (most may be known)."""
+        bits = self._get(loops.BITS)
+        if bits < loops.MAX_BITS:
+            wider = bits + (2 if pending > 2 << bits else 1)
+            self._widen(min(wider, loops.MAX_BITS))
+            return
+        depth, room = self._get(loops.DEPTH), self._get(loops.ROOM_DEPTH)
+        if depth == room:
+            if depth == loops.DEPTH_MAX:
+                raise ProgramLimitExceeded("a hash index can not grow any further")
+            directory = np.empty((2 << depth, 2), np.int64)
+            directory[: 1 << depth] = self._directory[: 1 << depth]
+            self._set_directory(directory, depth + 1)
+        spares = self._get(loops.SPARE_COUNT)
+        if spares == 0:
+            self._set_spares(self._new_segments(max(1, self._segments // 4)))
+
+    def reserve(self, more: int) -> None:
+        """Room for so many more entries at once, as far as that can be had ahead of them."""
+        if self.count == 0 and more > self._places() * LOAD:
+            self._start(more)
+
+    def clear(self) -> None:
+        """Forget all entries and give the memory back."""
+        self._start(0)
+
+    def entries(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64], Int64Array]:
+        """(tag, second lane, number) of every entry."""
+        n = self.count
+        tags, lanes, values = np.empty(n, np.uint32), np.empty(n, np.uint64), np.empty(n, np.int64)
+        loops.entries(self.head, tags, lanes, values)
+        return tags, lanes, values
+
+    def _places(self) -> int:
+        return self._segments << self._get(loops.BITS)
+
+    def _widen(self, bits: int) -> None:
+        """Replace the only segment by a larger one."""
+        old, old_places = self._blocks, 1 << self._get(loops.BITS)
+        old_at = int(self._directory[0, 0])
+        self._blocks, self._segments = [], 0
+        self._put(loops.BITS, bits)
+        loops.fill_directory(self.head, self._new_segments(1)[:1])
+        loops.refill(self.head, old_at, old_places)
+        del old
+
+    def _new_segments(self, n: int) -> Int64Array:
+        """At least n zeroed segments, in one block of memory: (places, books) int64[n, 2],
+        addresses."""
+        size = 16 << self._get(loops.BITS)
+        block = zeroed_block(n * size)
+        n = max(n, block.size // size)
+        books = np.zeros((n, loops.BOOK_WORDS), np.int64)
+        self._blocks.append(block)
+        self._books.append(books)
+        self._segments += n
+        out = np.empty((n, 2), np.int64)
+        out[:, 0] = block.address + size * np.arange(n)
+        out[:, 1] = pa.py_buffer(books).address + books.strides[0] * np.arange(n)
+        return out
+
+    def _set_directory(self, directory: Int64Array, depth: int) -> None:
+        self._directory = directory
+        self._put(loops.DIRECTORY, pa.py_buffer(directory).address)
+        self._put(loops.ROOM_DEPTH, depth)
+
+    def _set_spares(self, spares: Int64Array) -> None:
+        self._spares = spares
+        self._put(loops.SPARES, pa.py_buffer(spares).address)
+        self._put(loops.SPARE_COUNT, len(spares))

@@ -26,7 +26,7 @@ Int = Any  # an int64
 Word = Any  # a uint64
 Array = Any  # a numpy array; the docstring says of what
 
-SHARED = ("bits", "hash_table", "ordered_nodes")
+SHARED = ("bits", "hash_loops", "ordered_nodes")
 """Modules with device functions that kernels of other modules call."""
 
 
@@ -78,12 +78,6 @@ def choose_cache_dir(package: Path, environment: Mapping[str, str] | None = None
 
 
 _CACHE = choose_cache_dir(Path(__file__).parent)
-
-
-def cache_dir() -> Path | None:
-    """Where this process keeps compiled kernels; None = nowhere."""
-    return _CACHE
-
 
 KERNELS: list[Any] = []
 """Every kernel decorated so far in this process, compiled or not; see `warmup`."""

@@ -1,8 +1,8 @@
 """Compile the kernels before the first query needs them, and say how far it is.
 
-Kernels are compiled at their first call and kept on disk, so the first start on a machine takes long and
-every later one only reads them. A room lists *exercises*: small calls of what it uses, with
-the argument types of real use. Whoever starts the server hands all of them to `warmup`.
+Kernels are compiled at their first call and kept on disk, so the first start on a machine takes
+long and every later one only reads them. A room lists *exercises*: small calls of what it uses,
+with the argument types of real use. Whoever starts the server hands all of them to `warmup`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Progress = Callable[[str, int, int], None]
 def warmup(exercises: Sequence[Exercise], progress: Progress | None = None) -> int:
     """Run the exercises; returns how many kernels are compiled then.
 
-    progress(what comes next, kernels compiled, kernels known) is called before each exercise and once at the end.
-    Takes seconds per hundred kernels the first time, milliseconds per kernel from the cache.
+    progress(what comes next, kernels compiled, kernels known) is called before each exercise and
+    once at the end. Takes seconds per hundred kernels the first time, milliseconds per kernel from
+    the cache.
     """
     for name, exercise in exercises:
         if progress is not None:
@@ -44,8 +45,9 @@ def sample_arrays(nulls: bool) -> list[pa.Array]:
     samples: list[tuple[object, pa.DataType]] = [
         (True, pa.bool_()), (1, pa.int16()), (1, pa.int32()), (1, pa.int64()), (1.5, pa.float32()),
         (1.5, pa.float64()), (1, pa.decimal128(38, 10)), ("text", pa.string()), (b"x", pa.binary()),
-        (1, pa.date32()), (1, pa.time64("us")), (1, pa.timestamp("us")), (span, pa.month_day_nano_interval()),
-        ([1], pa.list_(pa.int64())), ({"f": 1}, pa.struct([("f", pa.int64())])),
+        (1, pa.date32()), (1, pa.time64("us")), (1, pa.timestamp("us")),
+        (span, pa.month_day_nano_interval()), ([1], pa.list_(pa.int64())),
+        ({"f": 1}, pa.struct([("f", pa.int64())])),
         ([("k", 1)], pa.map_(pa.string(), pa.int64())),
     ]  # fmt: skip
     return [pa.array([value, None if nulls else value, value], type_) for value, type_ in samples]

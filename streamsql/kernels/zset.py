@@ -1,19 +1,34 @@
-"""Loops of Z-sets: summing the weights of equal rows, and folding a delta into an arrangement."""
+"""Loops of Z-sets: summing the weights of equal rows, and folding a delta into an arrangement.
+
+Books of an arrangement, by chunk: `books` int64[chunks, 4] = [rows written, rows of weight != 0,
+rows of weight != 1, changed]; `totals` int64[2] = [rows of weight != 0, sum of all weights]. `t`
+is the head of a hash table (`hash_loops`) from identity to row, which holds the rows of weight !=
+0.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from streamsql.kernels.bits import prefetch
 from streamsql.kernels.columns import CHUNK_BITS
-from streamsql.kernels.hash_table import AHEAD, home, put, seek, value_of
+from streamsql.kernels.hash_loops import (
+    AHEAD,
+    drop,
+    enter,
+    is_full,
+    look_ahead,
+    make_room,
+    seek,
+    set_value,
+    value_at,
+)
 from streamsql.kernels.jit import Array, Int, device, kernel
 
 Lanes = Array  # uint64[n]
 Rows = Array  # int64[n]
 Weights = Array  # int64[n]
 
-ABSENT = -1
+FILLED, LIVE, ODD, CHANGED = range(4)
 
 
 @kernel
@@ -54,172 +69,181 @@ def sum_weights(h0: Lanes, h1: Lanes, weights: Weights, rows: Rows, sums: Weight
     return kept
 
 
-@kernel
-def find_retracted(
-    table: Lanes, address: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights,
-    allow_negative: bool, rows: Rows,
-) -> Int:  # fmt: skip
-    """rows[i] = the row that entry i retracts from (-1 = none), for entries with w < 0.
-
-    Returns the first entry that would bring a weight below 0, or -1; with allow_negative always -1.
-    Nothing is changed.
-    """
-    mask = table.size // 2 - 1
-    n = h0.size
-    for i in range(n):
-        if i + AHEAD < n and w[i + AHEAD] < 0:
-            prefetch(address + 16 * home(h0[i + AHEAD], mask))
-        if w[i] >= 0:
-            continue
-        p = seek(table, mask, h0[i], h1[i])
-        r = value_of(table[2 * p + 1]) if p >= 0 else ABSENT
-        if r >= 0 and weights[r] == 0:
-            r = ABSENT  # a dead row comes back to life as an insertion does
-        rows[i] = r
-        if not allow_negative and (r < 0 or weights[r] + w[i] < 0):
-            return i
-    return -1
-
-
-@kernel
-def fold_retractions(
-    w: Weights,
-    weights: Weights,
-    odd: Array,
-    dirty: Array,
-    totals: Rows,
-    rows: Rows,
-    old: Rows,
-    new: Rows,
-) -> None:
-    """Lower the weights of the rows that `find_retracted` found.
-
-    odd: int32[chunks], rows of the chunk whose weight is not 1; dirty: bool[chunks], chunk changed;
-    totals: [rows of weight != 0, sum of all weights].
-    """
-    for i in range(w.size):
-        if w[i] >= 0 or rows[i] < 0:
-            continue
-        change_weight(weights, odd, dirty, totals, rows[i], w[i])
-        new[i] = weights[rows[i]]
-        old[i] = new[i] - w[i]
-
-
 @device
-def change_weight(
-    weights: Weights, odd: Array, dirty: Array, totals: Rows, r: Int, by: Int
-) -> None:
-    """Add `by` to the weight of row r and keep the books of `fold_retractions`."""
+def change_weight(weights: Weights, books: Array, totals: Rows, r: Int, by: Int) -> None:
+    """Add `by` to the weight of row r."""
     before = weights[r]
     after = before + by
     weights[r] = after
     chunk = r >> CHUNK_BITS
-    dirty[chunk] = True
+    books[chunk, CHANGED] = 1
     if before == 1:
-        odd[chunk] += 1
+        books[chunk, ODD] += 1
     elif after == 1:
-        odd[chunk] -= 1
+        books[chunk, ODD] -= 1
     if before == 0:
+        books[chunk, LIVE] += 1
         totals[0] += 1
     elif after == 0:
+        books[chunk, LIVE] -= 1
         totals[0] -= 1
     totals[1] += by
 
 
-@kernel
-def fold_insertions(
-    table: Lanes, address: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights,
-    odd: Array, dirty: Array, totals: Rows, unique: bool, base: Int,
-    rows: Rows, old: Rows, new: Rows, fresh: Rows, revived: Rows,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Raise the weights of rows that are there; number the others base, base + 1, …
+@device
+def add_row(weights: Weights, books: Array, totals: Rows, r: Int, w: Int) -> None:
+    """Row r is new and has this weight."""
+    weights[r] = w
+    chunk = r >> CHUNK_BITS
+    books[chunk, FILLED] += 1
+    books[chunk, CHANGED] = 1
+    books[chunk, LIVE] += 1
+    if w != 1:
+        books[chunk, ODD] += 1
+    totals[0] += 1
+    totals[1] += w
 
-    Takes the entries with w > 0, and those of w < 0 that found no row (they start negative rows).
-    unique: the key identifies a row but is not all of it, so a key whose row is dead gets a new
-    row; else the dead row, which is equal, lives again (`revived`). fresh: entries that need a new
-    row, in order. The table must have room. Returns (new rows, revived rows, new table entries).
-    """
-    mask = table.size // 2 - 1
+
+@kernel
+def add_rows(weights: Weights, books: Array, totals: Rows, rows: Rows, new: Weights) -> None:
+    """Rows that are new and have these weights (empty = all 1)."""
+    for i in range(rows.size):
+        add_row(weights, books, totals, rows[i], new[i] if new.size else 1)
+
+
+@kernel
+def check_retractions(t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights) -> Int:
+    """First entry that would bring a weight below 0, or -1."""
     n = h0.size
-    added, back, entries = 0, 0, 0
     for i in range(n):
+        if i + AHEAD < n and w[i + AHEAD] < 0:
+            look_ahead(t, h0[i + AHEAD])
+        if w[i] < 0:
+            entry = seek(t, h0[i], h1[i])
+            if entry < 0 or weights[value_at(entry)] + w[i] < 0:
+                return i
+    return -1
+
+
+@kernel
+def fold(
+    t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights, books: Array, totals: Rows,
+    sign: Int, start: Int, next_rows: Rows, counts: Rows,
+    rows: Rows, old: Weights, new: Weights, fresh: Rows, dead: Rows,
+) -> Int:  # fmt: skip
+    """Fold the entries whose weight has this sign into the rows, from `start` on.
+
+    A key that is there has its row's weight changed; at 0 it leaves the table and its row goes to
+    `dead`. A key that is not there gets the next of `next_rows`, and its entry goes to `fresh`.
+    counts int64[2]: how many are in fresh and dead so far. Returns where it stopped: n, or an
+    entry for which the table has no room.
+    """
+    n = h0.size
+    added, died = counts[0], counts[1]
+    i = start
+    while i < n:
         if i + AHEAD < n:
-            prefetch(address + 16 * home(h0[i + AHEAD], mask))
-        if w[i] < 0 and rows[i] >= 0:
+            look_ahead(t, h0[i + AHEAD])
+        if w[i] * sign <= 0:
+            i += 1
             continue
-        p = seek(table, mask, h0[i], h1[i])
-        r = ABSENT
-        if p >= 0:
-            r = value_of(table[2 * p + 1])
-            if unique and r < weights.size and weights[r] == 0:
-                r = ABSENT
+        entry = seek(t, h0[i], h1[i])
+        if entry > 0:
+            r = value_at(entry)
+            old[i] = weights[r]
+            change_weight(weights, books, totals, r, w[i])
+            new[i] = weights[r]
+            if new[i] == 0:
+                drop(t, entry)
+                dead[died] = r
+                died += 1
         else:
-            p = ~p
-            entries += 1
-        if r < 0:
-            r = base + added
-            put(table, p, h0[i], h1[i], r)
+            if is_full(t, h0[i]):
+                if not make_room(t, h0[i]):
+                    break
+                entry = seek(t, h0[i], h1[i])
+            r = next_rows[added]
+            enter(t, -entry, h0[i], h1[i], r)
+            add_row(weights, books, totals, r, w[i])
             fresh[added] = i
             added += 1
             old[i] = 0
             new[i] = w[i]
-        else:
-            old[i] = weights[r]
-            if old[i] == 0:
-                revived[back] = r
-                back += 1
-            change_weight(weights, odd, dirty, totals, r, w[i])
-            new[i] = weights[r]
         rows[i] = r
-    return added, back, entries
+        i += 1
+    counts[0], counts[1] = added, died
+    return i
 
 
 @kernel
 def index_rows(
-    table: Lanes,
-    h0: Lanes,
-    h1: Lanes,
-    base: Int,
-    weights: Weights,
-    odd: Array,
-    dirty: Array,
-    totals: Rows,
-) -> Int:
-    """Enter rows base, base + 1, … into a table with room; equal live rows are merged into the
-    first.
+    t: Int, h0: Lanes, h1: Lanes, base: Int, start: Int, weights: Weights, books: Array,
+    totals: Rows, counts: Rows, dead: Rows,
+) -> Int:  # fmt: skip
+    """Enter rows base, base + 1, … into the table; equal rows are merged into the first.
 
-    Dead rows are left out. Returns the new entries.
+    dead, counts[1]: rows whose weight went to another, or that cancelled with it. Returns where it
+    stopped.
     """
-    mask = table.size // 2 - 1
-    entries = 0
-    for i in range(h0.size):
+    n = h0.size
+    died = counts[1]
+    i = start
+    while i < n:
+        if i + AHEAD < n:
+            look_ahead(t, h0[i + AHEAD])
         r = base + i
-        if weights[r] == 0:
-            continue
-        p = seek(table, mask, h0[i], h1[i])
-        if p < 0:
-            put(table, ~p, h0[i], h1[i], r)
-            entries += 1
-            continue
-        first = value_of(table[2 * p + 1])
-        w = weights[r]
-        change_weight(weights, odd, dirty, totals, r, -w)
-        change_weight(weights, odd, dirty, totals, first, w)
-    return entries
+        entry = seek(t, h0[i], h1[i])
+        if entry > 0:
+            first, w = value_at(entry), weights[r]
+            change_weight(weights, books, totals, r, -w)
+            change_weight(weights, books, totals, first, w)
+            dead[died] = r
+            died += 1
+            if weights[first] == 0:
+                drop(t, entry)
+                dead[died] = first
+                died += 1
+        else:
+            if is_full(t, h0[i]):
+                if not make_room(t, h0[i]):
+                    break
+                entry = seek(t, h0[i], h1[i])
+            enter(t, -entry, h0[i], h1[i], r)
+        i += 1
+    counts[1] = died
+    return i
 
 
 @kernel
-def count_odd(weights: Weights, start: Int, end: Int, odd: Array) -> None:
-    """Count, by chunk, the rows in [start, end) whose weight is not 1."""
+def move_rows(
+    t: Int, h0: Lanes, h1: Lanes, weights: Weights, books: Array, totals: Rows, rows: Rows, to: Rows
+) -> None:
+    """Live rows were copied: row numbers, weights and identities move to the copies."""
+    for i in range(rows.size):
+        w = weights[rows[i]]
+        change_weight(weights, books, totals, rows[i], -w)
+        add_row(weights, books, totals, to[i], w)
+        entry = seek(t, h0[i], h1[i])
+        if entry > 0:
+            set_value(entry, to[i])
+
+
+@kernel
+def live_in(weights: Weights, start: Int, end: Int, rows: Rows) -> Int:
+    """Write the rows of [start, end) whose weight is not 0, as many as there is room for."""
+    n = 0
     for r in range(start, end):
-        if weights[r] != 1:
-            odd[r >> CHUNK_BITS] += 1
+        if n == rows.size:
+            break
+        if weights[r] != 0:
+            rows[n] = r
+            n += 1
+    return n
 
 
 @kernel
-def live_rows(weights: Weights, start: Int, end: Int, rows: Rows) -> Int:
-    """Write each row of [start, end) as often as its weight says (negative: never). Returns how
-    many."""
+def expand(weights: Weights, start: Int, end: Int, rows: Rows) -> Int:
+    """Write each row of [start, end) as often as its weight says (negative: never)."""
     n = 0
     for r in range(start, end):
         for _ in range(weights[r]):

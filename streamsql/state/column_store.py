@@ -48,19 +48,27 @@ class ColumnStore:
     def append(self, batch: pa.RecordBatch) -> int:
         """Add the rows; returns the number of the first: they are base, base + 1, …"""
         base, n = self._rows, batch.num_rows
-        if n == 0:
-            return base
-        arrays = batch.columns
         start = 0
         while start < n:
             chunk, at = self._rows >> CHUNK_BITS, self._rows & CHUNK_MASK
             size = min(n - start, CHUNK_ROWS - at)
-            for column, array in zip(self._columns, arrays, strict=True):
-                piece = array if size == n else array.slice(start, size)
-                column.append(piece, chunk, at)
+            self.write(chunk, at, batch if size == n else batch.slice(start, size))
             start += size
-            self._rows += size
         return base
+
+    def write(self, chunk: int, at: int, batch: pa.RecordBatch) -> None:
+        """For owners who give out row numbers themselves: write rows at, at + 1, … of a chunk,
+        which has that many, or is written anew (at = 0). It must hold them."""
+        for column, array in zip(self._columns, batch.columns, strict=True):
+            column.append(array, chunk, at)
+        self._rows = max(self._rows, (chunk << CHUNK_BITS) + at + batch.num_rows)
+        self._table = None
+
+    def release(self, chunk: int) -> None:
+        """For the same owners: none of the chunk's rows will be asked for until it is written
+        anew."""
+        for column in self._columns:
+            column.release(chunk)
 
     def take(self, rows: Int64Array, *, negative: bool = False) -> pa.RecordBatch:
         """The rows with these numbers (int64[n], any order, repeats allowed).
@@ -104,16 +112,16 @@ class ColumnStore:
             return
         yield from table.to_batches(max_chunksize=CHUNK_ROWS)
 
-    def chunk_batches(self, chunk: int) -> list[pa.RecordBatch]:
-        """The rows of one chunk without a copy; several batches where a column is split."""
-        n = min(self._rows - (chunk << CHUNK_BITS), CHUNK_ROWS)
+    def chunk_batches(self, chunk: int, n: int | None = None) -> list[pa.RecordBatch]:
+        """The first n rows of one chunk (None = all) without a copy; several where text is
+        split."""
+        if n is None:
+            n = min(self._rows - (chunk << CHUNK_BITS), CHUNK_ROWS)
         if not self._columns:
             return [make_batch([], self.schema, n)]
         arrays = [pa.chunked_array(c.export(chunk, n), type=c.type) for c in self._columns]
-        batches: list[pa.RecordBatch] = pa.Table.from_arrays(
-            arrays, schema=self.schema
-        ).to_batches()
-        return batches
+        table = pa.Table.from_arrays(arrays, schema=self.schema)
+        return list(table.to_batches())
 
     def rebuild(self, keep: Int64Array) -> None:
         """Keep only these rows, in this order; row i is then what was keep[i]. Readers' tables

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import ctypes
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
 from streamsql.kernels import columns as loops
-from streamsql.kernels.columns import CHUNK_ROWS
+from streamsql.kernels.columns import CHUNK_BITS, CHUNK_ROWS
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -47,7 +48,12 @@ class Column(abc.ABC):
 
     @abc.abstractmethod
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
-        """Write the values as rows at, at + 1, … of the chunk (a new one if chunk is the count)."""
+        """Write the values as rows at, at + 1, … of the chunk, which may be the next new one. At 0
+        the chunk begins anew, in new memory."""
+
+    @abc.abstractmethod
+    def release(self, chunk: int) -> None:
+        """Let go of the chunk's memory; its next append is at 0."""
 
     @abc.abstractmethod
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
@@ -68,37 +74,43 @@ class ChunkedColumn(Column):
 
     def __init__(self, type_: pa.DataType) -> None:
         super().__init__(type_)
-        self.chunks = 0
-        self.capacity = 0  # rows the last chunk has room for
-        self.valid: list[pa.Buffer | None] = []
+        self.capacity: list[int] = []  # rows that each chunk has room for
+        self.valid: list[Any] = []  # pa.Buffer; None = no NULL, or released
         self.valid_at = np.zeros(4, np.int64)
-        self.data: list[pa.Buffer] = []
+        self.data: list[Any] = []  # pa.Buffer; None = released
         self.data_at = np.zeros(4, np.int64)
         self.has_nulls = False
 
     def room(self, chunk: int, at: int, n: int) -> None:
-        """See that the chunk exists and has room for rows up to at + n."""
-        if chunk == self.chunks:
-            self.chunks += 1
-            self.capacity = CHUNK_ROWS if chunk else min(CHUNK_ROWS, _rounded(n))
-            if chunk == self.data_at.size:
-                self.data_at = np.concatenate([self.data_at, np.zeros(chunk, np.int64)])
-                self.valid_at = np.concatenate([self.valid_at, np.zeros(chunk, np.int64)])
-            self.valid.append(None)
-            self.open_chunk()
-        elif at + n > self.capacity:
-            old, self.capacity = self.capacity, min(CHUNK_ROWS, _rounded(max(at + n, 2 * at)))
-            self.grow_chunk(at)
+        """See that the chunk exists and has room for rows up to at + n; at 0 it begins anew."""
+        if at == 0:
+            if chunk == len(self.capacity):
+                self.capacity.append(0)
+                self.valid.append(None)
+                self.data.append(None)
+                if chunk == self.data_at.size:
+                    self.data_at = np.concatenate([self.data_at, np.zeros(chunk, np.int64)])
+                    self.valid_at = np.concatenate([self.valid_at, np.zeros(chunk, np.int64)])
+            self.capacity[chunk] = CHUNK_ROWS if chunk else min(CHUNK_ROWS, _rounded(n))
+            self.valid[chunk] = None
+            self.valid_at[chunk] = 0
+            self.open_chunk(chunk)
+        elif at + n > self.capacity[chunk]:
+            old = self.capacity[chunk]
+            self.capacity[chunk] = min(CHUNK_ROWS, _rounded(max(at + n, 2 * at)))
+            self.grow_chunk(chunk, at)
             bitmap = self.valid[chunk]
             if bitmap is not None:
-                self.set_valid(chunk, enlarged(bitmap, (old + 7) // 8, self.capacity // 8 + 1))
+                size = self.capacity[chunk] // 8 + 1
+                self.set_valid(chunk, enlarged(bitmap, (old + 7) // 8, size))
+
+    def release(self, chunk: int) -> None:
+        self.data[chunk] = self.valid[chunk] = None
+        self.data_at[chunk] = self.valid_at[chunk] = 0
 
     def set_data(self, chunk: int, buffer: pa.Buffer) -> None:
         """Make this the chunk's data buffer."""
-        if chunk == len(self.data):
-            self.data.append(buffer)
-        else:
-            self.data[chunk] = buffer
+        self.data[chunk] = buffer
         self.data_at[chunk] = buffer.address
 
     def set_valid(self, chunk: int, buffer: pa.Buffer) -> None:
@@ -112,7 +124,7 @@ class ChunkedColumn(Column):
         if array.null_count:
             bitmap = self.valid[chunk]
             if bitmap is None:
-                bitmap = zeroed(self.capacity // 8 + 1)
+                bitmap = zeroed(self.capacity[chunk] // 8 + 1)
                 loops.copy_bits(0, 0, bitmap.address, 0, at)
                 self.set_valid(chunk, bitmap)
                 self.has_nulls = True
@@ -126,17 +138,16 @@ class ChunkedColumn(Column):
         return zeroed((n + 7) // 8) if self.has_nulls or negative else None
 
     @abc.abstractmethod
-    def open_chunk(self) -> None:
-        """Allocate the last chunk's buffers, for `capacity` rows."""
+    def open_chunk(self, chunk: int) -> None:
+        """Allocate the chunk's buffers, for its `capacity`."""
 
     @abc.abstractmethod
-    def grow_chunk(self, used: int) -> None:
-        """Enlarge the last chunk's buffers to `capacity` rows; `used` rows are filled."""
+    def grow_chunk(self, chunk: int, used: int) -> None:
+        """Enlarge the chunk's buffers to its `capacity`; `used` rows are filled."""
 
     @property
     def nbytes(self) -> int:
-        bitmaps = sum(b.size for b in self.valid if b is not None)
-        return sum(b.size for b in self.data) + bitmaps
+        return sum(b.size for b in (*self.data, *self.valid) if b is not None)
 
 
 class FixedColumn(ChunkedColumn):
@@ -146,12 +157,12 @@ class FixedColumn(ChunkedColumn):
         super().__init__(type_)
         self.width = type_.bit_width // 8
 
-    def open_chunk(self) -> None:
-        self.set_data(self.chunks - 1, pa.allocate_buffer(self.capacity * self.width))
+    def open_chunk(self, chunk: int) -> None:
+        self.set_data(chunk, pa.allocate_buffer(self.capacity[chunk] * self.width))
 
-    def grow_chunk(self, used: int) -> None:
-        new = enlarged(self.data[-1], used * self.width, self.capacity * self.width)
-        self.set_data(self.chunks - 1, new)
+    def grow_chunk(self, chunk: int, used: int) -> None:
+        size = self.capacity[chunk] * self.width
+        self.set_data(chunk, enlarged(self.data[chunk], used * self.width, size))
 
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
         n, width = len(array), self.width
@@ -176,13 +187,12 @@ class FixedColumn(ChunkedColumn):
 class BitColumn(ChunkedColumn):
     """Booleans, one bit each."""
 
-    def open_chunk(self) -> None:
-        self.set_data(self.chunks - 1, zeroed(self.capacity // 8 + 1))
+    def open_chunk(self, chunk: int) -> None:
+        self.set_data(chunk, zeroed(self.capacity[chunk] // 8 + 1))
 
-    def grow_chunk(self, used: int) -> None:
-        self.set_data(
-            self.chunks - 1, enlarged(self.data[-1], (used + 7) // 8, self.capacity // 8 + 1)
-        )
+    def grow_chunk(self, chunk: int, used: int) -> None:
+        size = self.capacity[chunk] // 8 + 1
+        self.set_data(chunk, enlarged(self.data[chunk], (used + 7) // 8, size))
 
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
         n = len(array)
@@ -211,33 +221,42 @@ class BytesColumn(ChunkedColumn):
 
     def __init__(self, type_: pa.DataType) -> None:
         super().__init__(type_)
-        self.offsets: list[pa.Buffer] = []
+        self.offsets: list[Any] = []
         self.offsets_at = np.zeros(4, np.int64)
         self.wide = np.zeros(4, np.bool_)
-        self.used = 0  # bytes in the last chunk's arena
+        self.used: list[int] = []  # bytes in each chunk's arena
 
-    def open_chunk(self) -> None:
-        chunk = self.chunks - 1
-        if chunk == self.offsets_at.size:
-            self.offsets_at = np.concatenate([self.offsets_at, np.zeros(chunk, np.int64)])
-            self.wide = np.concatenate([self.wide, np.zeros(chunk, np.bool_)])
-        self.offsets.append(zeroed(4 * (self.capacity + 1)))
-        self.offsets_at[chunk] = self.offsets[chunk].address
-        self.set_data(chunk, pa.allocate_buffer(4 * self.capacity + SLACK))
-        self.used = 0
+    def open_chunk(self, chunk: int) -> None:
+        if chunk == len(self.offsets):
+            self.offsets.append(None)
+            self.used.append(0)
+            if chunk == self.offsets_at.size:
+                self.offsets_at = np.concatenate([self.offsets_at, np.zeros(chunk, np.int64)])
+                self.wide = np.concatenate([self.wide, np.zeros(chunk, np.bool_)])
+        capacity = self.capacity[chunk]
+        self._set_offsets(chunk, zeroed(4 * (capacity + 1)), 4)
+        self.set_data(chunk, pa.allocate_buffer(4 * capacity + SLACK))
+        self.used[chunk] = 0
 
-    def grow_chunk(self, used: int) -> None:
-        self._widen(8 if self.wide[self.chunks - 1] else 4, used)
+    def grow_chunk(self, chunk: int, used: int) -> None:
+        self._widen(chunk, 8 if self.wide[chunk] else 4, used)
 
-    def _widen(self, width: int, used: int) -> None:
-        """Reallocate the last chunk's offsets for `capacity` rows of this width."""
-        chunk = self.chunks - 1
-        old_width = 8 if self.wide[chunk] else 4
-        new = pa.allocate_buffer(width * (self.capacity + 1))
-        loops.copy_offsets(int(self.offsets_at[chunk]), old_width, used, new.address, width, 0)
-        self.offsets[chunk] = new
-        self.offsets_at[chunk] = new.address
+    def release(self, chunk: int) -> None:
+        super().release(chunk)
+        self.offsets[chunk] = None
+        self.offsets_at[chunk] = 0
+
+    def _set_offsets(self, chunk: int, buffer: pa.Buffer, width: int) -> None:
+        self.offsets[chunk] = buffer
+        self.offsets_at[chunk] = buffer.address
         self.wide[chunk] = width == 8
+
+    def _widen(self, chunk: int, width: int, used: int) -> None:
+        """Reallocate a chunk's offsets for its capacity and this width."""
+        old_width = 8 if self.wide[chunk] else 4
+        new = pa.allocate_buffer(width * (self.capacity[chunk] + 1))
+        loops.copy_offsets(int(self.offsets_at[chunk]), old_width, used, new.address, width, 0)
+        self._set_offsets(chunk, new, width)
 
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
         n = len(array)
@@ -246,17 +265,19 @@ class BytesColumn(ChunkedColumn):
         source = offsets.address + 4 * array.offset
         ends = np.frombuffer(offsets, np.int32, n + 1, 4 * array.offset)
         first, last = int(ends[0]), int(ends[n])
-        needed = self.used + last - first
+        used = self.used[chunk]
+        needed = used + last - first
         if needed > ARENA_LIMIT and not self.wide[chunk]:
-            self._widen(8, at)
-        if needed + SLACK > self.data[chunk].size:
-            self.set_data(chunk, enlarged(self.data[chunk], self.used, 2 * needed + SLACK))
+            self._widen(chunk, 8, at)
+        arena = self.data[chunk]
+        if needed + SLACK > arena.size:
+            self.set_data(chunk, enlarged(arena, used, 2 * needed + SLACK))
         width = 8 if self.wide[chunk] else 4
         target = int(self.offsets_at[chunk]) + width * at
-        loops.copy_offsets(source, 4, n, target, width, self.used)
+        loops.copy_offsets(source, 4, n, target, width, used)
         if last > first:
-            ctypes.memmove(int(self.data_at[chunk]) + self.used, data.address + first, last - first)
-        self.used = needed
+            ctypes.memmove(int(self.data_at[chunk]) + used, data.address + first, last - first)
+        self.used[chunk] = needed
         self.append_validity(array, chunk, at)
 
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
@@ -292,7 +313,7 @@ class BytesColumn(ChunkedColumn):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + sum(b.size for b in self.offsets)
+        return super().nbytes + sum(b.size for b in self.offsets if b is not None)
 
 
 class ArrowColumn(Column):
@@ -306,6 +327,8 @@ class ArrowColumn(Column):
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
         if chunk == len(self.parts):
             self.parts.append([])
+        elif at == 0:
+            self.parts[chunk] = []
         parts = self.parts[chunk]
         # concatenating copies: a slice would keep its whole parent alive
         parts.append(pa.concat_arrays([array.slice(0, 0), array]))
@@ -313,12 +336,20 @@ class ArrowColumn(Column):
             last = parts.pop()
             parts[-1] = pa.concat_arrays([parts[-1], last])
 
+    def release(self, chunk: int) -> None:
+        self.parts[chunk] = []
+
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
         # Arrow's take of a chunked array would first join all chunks; ours touches only parts with
         # rows
-        parts = [part for chunk in self.parts for part in chunk]
-        starts = np.cumsum([0, *(len(part) for part in parts)])
-        owner = np.searchsorted(starts, rows, "right") - 1
+        parts, starts = [], []
+        for chunk, own in enumerate(self.parts):
+            start = chunk << CHUNK_BITS
+            for part in own:
+                parts.append(part)
+                starts.append(start)
+                start += len(part)
+        owner = np.searchsorted(np.array(starts, np.int64), rows, "right") - 1
         taken, position = [], np.empty(rows.size, np.int64)
         done = 0
         for number in np.unique(owner):
