@@ -104,6 +104,8 @@ class Ingest:
             left -= self._take_from(source, left // (len(waiting) - i), tick)
         while timed and left > 0:
             source = min(timed, key=lambda s: self._watermark(s) or 0)
+            if source.queue.next_rows > left and self._taken:
+                return  # it would make a tick that is too large
             left -= self._take_from(source, 1, tick)
             timed = [s for s in timed if s.queue.rows]
 

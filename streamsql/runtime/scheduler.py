@@ -89,6 +89,12 @@ class IngestQueue(Generic[T]):
         """Rows that wait."""
         return self._rows
 
+    @property
+    def next_rows(self) -> int:
+        """Rows of the entry that is next; 0 = nothing waits."""
+        with self._lock:
+            return self._entries[0][0] if self._entries else 0
+
     def put(self, rows: int, entry: T) -> bool:
         """Add an entry of that many rows; False if the queue was closed."""
         with self._lock:
