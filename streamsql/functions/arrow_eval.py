@@ -348,7 +348,7 @@ class Compiler:
             call.type, definition.kernel, args, strict=definition.strict,
             fails=definition.can_fail,
         )  # fmt: skip
-        return fold(node) if _foldable(definition, args) else node
+        return fold(node) if _foldable(definition, args, call.type) else node
 
     def _cast(self, cast: Cast, arg: Node) -> Node | None:
         kernel = cast_kernel(cast.arg.type, cast.type)
@@ -357,7 +357,9 @@ class Compiler:
         fails = cast_can_fail(cast.arg.type, cast.type)
         if cast.try_ and fails:
             return TryNode(KernelNode(cast.type, kernel, [arg], strict=True, fails=True))
-        return KernelNode(cast.type, kernel, [arg], strict=True, fails=fails)
+        node = KernelNode(cast.type, kernel, [arg], strict=True, fails=fails)
+        constant = isinstance(arg, ConstantNode) and not (_zoned(arg.type) or _zoned(cast.type))
+        return fold(node) if constant else node
 
 
 class TryNode(Node):
@@ -415,10 +417,18 @@ def _integer_product(call: Call, args: Sequence[Node]) -> Node | None:
     return None
 
 
-def _foldable(definition: FunctionDef, args: Sequence[Node]) -> bool:
-    return definition.volatility is Volatility.IMMUTABLE and all(
-        isinstance(a, ConstantNode) for a in args
+def _foldable(definition: FunctionDef, args: Sequence[Node], result: SqlType) -> bool:
+    """Constant for ever: no time zone of a session comes in."""
+    return (
+        definition.volatility is Volatility.IMMUTABLE
+        and all(isinstance(a, ConstantNode) for a in args)
+        and not any(_zoned(t) for t in (result, *(a.type for a in args)))
     )
+
+
+def _zoned(t: SqlType) -> bool:
+    inner = [t.element, t.key, t.value, *(f for _, f in t.fields)]
+    return t.kind is Kind.TIMESTAMPTZ or any(i is not None and _zoned(i) for i in inner)
 
 
 def fold(node: KernelNode) -> Node:

@@ -256,7 +256,21 @@ def _log10_integer(args: Sequence[Expr], position: int | None) -> Expr | None:
     return None
 
 
+def _matching(what: str) -> Special:
+    """COALESCE and kin: 42804 with PostgreSQL's words if the types do not match."""
+
+    def check(args: Sequence[Expr], position: int | None) -> Expr | None:
+        if args:
+            common_type([a.type for a in args], what, position)
+        return None
+
+    return check
+
+
 SPECIAL: dict[str, Special] = {
+    "coalesce": _matching("COALESCE"),
+    "greatest": _matching("GREATEST"),
+    "least": _matching("LEAST"),
     "||": _concat_operator,
     "subscript": _subscript,
     "string_to_array": _string_to_array,

@@ -80,7 +80,8 @@ def _call(kernel: Kernel, info: KernelCall, args: Sequence[Any], positions: Sequ
     if not any(isinstance(a, pa.Array) for a in args):
         free = next((i for i in range(len(args)) if i not in positions), None)
         args = [pa.repeat(a, info.num_rows) if i == free else a for i, a in enumerate(args)]
-    if any(isinstance(a, pa.Scalar) and not a.is_valid for a in args):
+    fixed = [args[i] for i in positions if i < len(args)]
+    if any(isinstance(a, pa.Scalar) and not a.is_valid for a in fixed):
         return pa.scalar(None, info.type.arrow)
     return flat(kernel(info, *args))
 

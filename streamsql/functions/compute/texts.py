@@ -112,16 +112,23 @@ def bytea_concat(call: KernelCall, a: Value, b: Value) -> Any:
     return pc.binary_join_element_wise(a, b, pa.scalar(b"", pa.binary()))
 
 
-def concat_ws(call: KernelCall, separator: Value, *args: Value) -> Any:
+@constants(0)
+def concat_ws(call: KernelCall, separator: pa.Scalar, *args: Value) -> Any:
     """The arguments that are not NULL, with a separator between."""
-    texts = [shown_text(call, i + 1, a) for i, a in enumerate(args)]
-    if isinstance(separator, pa.Scalar) and not separator.is_valid:
-        return separator
-    plain = pc.fill_null(separator, "") if isinstance(separator, pa.Array) else separator
-    joined = pc.binary_join_element_wise(*texts, plain, null_handling="skip")
-    if isinstance(separator, pa.Array) and separator.null_count:
-        joined = pc.if_else(separator.is_valid(), joined, pa.scalar(None, pa.string()))
-    return joined
+    constant = separator if isinstance(separator, pa.Scalar) else separator[0]
+    if not constant.is_valid:
+        return pa.scalar(None, pa.string())
+    # Arrow's own "skip" loses rows that are NULL in every argument: here each piece brings its
+    # separator, and the one at the front is cut off
+    text = constant.as_py()
+    pieces: list[Any] = []
+    for i, a in enumerate(args):
+        shown = broadcast(shown_text(call, i + 1, a), call.num_rows)
+        pieces.append(pc.fill_null(pc.binary_join_element_wise(text, shown, ""), ""))
+    joined = flat(pc.binary_join_element_wise(*pieces, ""))
+    if not text:
+        return joined
+    return byte_slice(joined, len(text.encode()), None)
 
 
 def shown_text(call: KernelCall, i: int, a: Value) -> Value:
@@ -155,8 +162,17 @@ def _slice(a: pa.Array, start: int, stop: int | None) -> Any:
     if stop is not None:
         stop = min(stop, limit)
     if is_ascii(a):
-        return pc.binary_slice(a.cast(pa.binary()), min(start, limit), stop).cast(pa.string())
+        return byte_slice(a, min(start, limit), stop)
     return pc.utf8_slice_codeunits(a, min(start, limit), stop)
+
+
+def byte_slice(a: pa.Array, start: int, stop: int | None) -> pa.Array:
+    """Bytes [start, stop) of each text (Arrow's binary_slice fails where all are shorter)."""
+    offsets, data = text_buffers(a)
+    low, high = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
+    starts = np.minimum(low + start, high)
+    ends = high if stop is None else np.clip(low + stop, starts, high)
+    return gather(data, starts, ends, validity(a))
 
 
 @constants(1)
@@ -248,7 +264,7 @@ def padded(a: pa.Array, width: int, fill: str, *, front: bool) -> Any:
 
 def repeat(call: KernelCall, a: Value, count: Value) -> Any:
     """The text `count` times."""
-    times = pc.max_element_wise(count, pa.scalar(0, pa.int32()))
+    times = pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False)
     return pc.binary_repeat(a, times)
 
 
@@ -271,7 +287,7 @@ def split_field(a: pa.Array, separator: str, index: int, *, or_null: bool = Fals
     from streamsql.functions.compute import text_loops
 
     offsets, data = text_buffers(a)
-    starts, ends = np.empty(len(a), np.int32), np.empty(len(a), np.int32)
+    starts, ends = np.empty(len(a), np.int64), np.empty(len(a), np.int64)
     there = np.zeros(len(a), np.bool_)
     raw = np.frombuffer(separator.encode(), np.uint8)
     text_loops.split_ranges(offsets, data, raw, index, starts, ends, there)

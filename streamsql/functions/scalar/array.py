@@ -14,7 +14,6 @@ from streamsql.core.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
-    Kind,
     SqlType,
     array_of,
 )  # fmt: skip
@@ -128,9 +127,7 @@ def _quantified_kernel(operator: str, every: bool) -> Kernel:
 
 def _quantified_sql(operator: str, every: bool, kernel: Kernel) -> Any:
     def write(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
-        if operator == "eq" and not every and types[0].kind is not Kind.JSONB:
-            return f"({a[0]} = ANY({a[1]}))"
-        return kernel_sql(f"{operator}_{every}", kernel, a, types, result)
+        return kernel_sql(f"{operator}_{every}", kernel, a, types, result, strict=False)
 
     return write
 
@@ -148,7 +145,7 @@ def _quantifiers() -> Iterable[FunctionDef]:
                 args = (TEXT, array_of(TEXT))
             yield FunctionDef(
                 name=f"{operator}_{word}", aliases=aliases, args=args, result=BOOLEAN,
-                strict=True, can_fail=pattern, kernel=kernel,
+                strict=False, can_fail=pattern, kernel=kernel,
                 sql=_quantified_sql(operator, every, kernel),
             )  # fmt: skip
 
