@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from streamsql.circuit.graph import NodeFailed
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.errors import DiskError, InvariantViolation, UndefinedTable
+from streamsql.engine import logs
 from streamsql.engine.build import EngineFailed
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.heal import broken_error, heal
@@ -28,8 +27,6 @@ from streamsql.runtime.scheduler import Work
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
-
-log = structlog.get_logger("streamsql.engine")
 
 
 class Committer:
@@ -207,7 +204,7 @@ class Committer:
                 try:
                     outputs = self._step(tick, step)
                 except NodeFailed as failed:
-                    log.error("a view has failed", node=failed.node, reason=str(failed.__cause__))
+                    logs.error("a view has failed", node=failed.node, reason=str(failed.__cause__))
                     step = Step(tick.version, tick.now_us)
                     self._publish_before(results)
                     results = []
@@ -232,7 +229,7 @@ class Committer:
         try:
             done = view.apply(delta, version, engine.pinned)
         except InvariantViolation as error:
-            log.error("a view has failed", view=view.relation.name, reason=str(error))
+            logs.error("a view has failed", view=view.relation.name, reason=str(error))
             view.broken = view.broken or broken_error(view.relation, error)
             return
         if done and engine.hub.watched(view.relation.oid):

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
+
 from streamsql.core.errors import DiskError, FeatureNotSupported
+from streamsql.engine import logs
 from streamsql.engine.records import encode
 from streamsql.engine.requests import Tick
-from streamsql.state.checkpoint import CheckpointStore
+from streamsql.state.checkpoint import IMMUTABLE, CheckpointStore
 from streamsql.state.filesystem import FileSystem, OsFileSystem
 from streamsql.state.wal import WriteAheadLog
 
 if TYPE_CHECKING:
     from streamsql.engine.checkpoints import Loader
     from streamsql.engine.engine import Engine
+
+State = Mapping[str, pa.Table]
 
 CHECKPOINT_LOG_BYTES = 256 << 20
 """Log that makes a checkpoint due."""
@@ -47,6 +53,7 @@ class DataDirectory:
         self._logged = 0
         self._checkpointed_version = -1
         self._last_checkpoint = time.monotonic()
+        self._writer: threading.Thread | None = None
 
     # --- writing --------------------------------------------------------------------------------
     def log(self, ticks: Sequence[Tick]) -> tuple[int, DiskError | None]:
@@ -69,26 +76,60 @@ class DataDirectory:
         return written, failure
 
     def checkpoint_if_due(self) -> None:
-        """See `Durability`."""
+        """See `Durability`. The engine thread only gathers the states; another one writes them."""
         waited = time.monotonic() - self._last_checkpoint
         due = self._logged > CHECKPOINT_LOG_BYTES
         due = due or (waited > CHECKPOINT_SECONDS and self._logged > CHECKPOINT_SMALL_BYTES)
-        if due:
-            self.checkpoint()
+        if due and (self._writer is None or not self._writer.is_alive()):
+            states, meta = self._gather()
+            detached = {name: detach(state) for name, state in states.items()}
+            self._writer = threading.Thread(
+                target=self._write_quietly, args=(detached, meta), name="streamsql-checkpoint"
+            )
+            self._writer.start()
 
     def checkpoint(self) -> None:
-        """Write everything as of now; the log before it is dropped. Engine thread."""
+        """Write everything as of now; the log before it is dropped. Engine thread, or after it.
+
+        Raises: DiskError (58030), and then the checkpoint before is still whole.
+        """
+        self._await_writer()
+        self._write(*self._gather())
+
+    def _gather(self) -> tuple[dict[str, State], dict[str, Any]]:
         from streamsql.engine.checkpoints import collect
 
-        engine = self.engine
-        states, meta = collect(engine)
-        lsn = self._wal.last_lsn
-        self._last_checkpoint = time.monotonic()
-        self._checkpoints.write(states, {"format": FORMAT, "lsn": lsn, **meta})
-        self._wal.rotate()
-        self._wal.truncate(lsn + 1)
+        states, meta = collect(self.engine)
         self._logged = 0
-        self._checkpointed_version = engine.version
+        self._last_checkpoint = time.monotonic()
+        return states, {"format": FORMAT, "lsn": self._wal.last_lsn, **meta}
+
+    def _write(self, states: dict[str, State], meta: dict[str, Any]) -> None:
+        start = time.perf_counter()
+        epoch = self._checkpoints.write(states, meta)
+        self._wal.rotate()
+        self._wal.truncate(meta["lsn"] + 1)
+        self._checkpointed_version = meta["version"]
+        logs.info(
+            "checkpoint committed",
+            epoch=epoch,
+            version=meta["version"],
+            state_bytes=self._checkpoints.nbytes,
+            seconds=round(time.perf_counter() - start, 3),
+        )
+
+    def _write_quietly(self, states: dict[str, State], meta: dict[str, Any]) -> None:
+        """On the writer's thread: a failure leaves the old checkpoint and the log, so only the log
+        of events hears of it; the next one is tried when it is due."""
+        try:
+            self._write(states, meta)
+        except DiskError as error:
+            logs.warning("checkpoint failed", reason=error.message)
+
+    def _await_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
 
     # --- opening and closing --------------------------------------------------------------------
     def recover(self) -> None:
@@ -121,6 +162,7 @@ class DataDirectory:
     def close(self) -> None:
         """See `Durability`."""
         try:
+            self._await_writer()
             if self.engine.version != self._checkpointed_version:
                 self.checkpoint()
         finally:
@@ -128,3 +170,20 @@ class DataDirectory:
                 self._wal.close()
             finally:
                 self._lock.release()
+
+
+def detach(state: State) -> State:
+    """The state in memory of its own, so that operators may go on while it is written. Tables that
+    say that theirs never changes are taken as they are."""
+    return {name: detached(table) for name, table in state.items()}
+
+
+def detached(table: pa.Table) -> pa.Table:
+    """A copy that shares nothing with the table, or the table itself where that is safe."""
+    if IMMUTABLE in (table.schema.metadata or {}) or not table.num_rows:
+        return table
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch)
+    return pa.Table.from_batches(pa.ipc.open_stream(sink.getvalue()), schema=table.schema)

@@ -250,3 +250,22 @@ def test_views_are_filled_anew_when_their_saved_state_does_not_fit(monkeypatch):
     db.execute("INSERT INTO t VALUES (77, 1, '2024-01-01 00:11:00')")
     assert db.execute("SELECT n FROM m WHERE g = 1").fetchall() == [(3,)]
     db.close()
+
+
+def test_checkpoints_are_written_while_writes_go_on(monkeypatch):
+    monkeypatch.setattr("streamsql.engine.datadir.CHECKPOINT_LOG_BYTES", 5_000)
+    files = MemoryFileSystem()
+    db = opened(files)
+    db.execute(SETUP)
+    for i in range(100, 300):
+        db.execute(f"INSERT INTO t VALUES ({i}, {i % 5}, '2024-01-02')")
+        if i % 3 == 0:
+            db.execute(f"UPDATE t SET g = 9 WHERE id = {i}")
+    db.engine.durability._await_writer()
+    assert db.engine.durability._checkpoints.epoch > 1
+    expected = contents(db)
+    abandon(db)
+    files.crash()
+    again = opened(files)
+    assert contents(again) == expected
+    again.close()

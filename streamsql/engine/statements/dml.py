@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 # --- INSERT -----------------------------------------------------------------------------------
-def _bound_insert(session: Session, statement: Insert, declared: Types) -> BoundInsert:
+def bound_insert(session: Session, statement: Insert, declared: Types) -> BoundInsert:
+    """The bound statement, from the cache. Raises: errors of binding."""
     relation = lookup(session, statement.table)
     updates = statement.on_conflict is not None and statement.on_conflict.action == "update"
     target_table(relation, what="insert into", changes_rows=updates)
@@ -41,14 +42,14 @@ def _bound_insert(session: Session, statement: Insert, declared: Types) -> Bound
 
 def describe_insert(session: Session, statement: Insert, declared: Types) -> Description:
     """Parameter types come from the columns they are put into."""
-    return _described(_bound_insert(session, statement, declared))
+    return _described(bound_insert(session, statement, declared))
 
 
 def run_insert(
     session: Session, statement: Insert, values: tuple[Literal, ...], declared: Types
 ) -> Result:
     """INSERT … [ON CONFLICT …] [RETURNING …]."""
-    bound = _bound_insert(session, statement, declared)
+    bound = bound_insert(session, statement, declared)
     table = state_of(session, bound.relation)
     write = InsertWrite(session, bound, values)
     resolved = carry_out(session, table, write)
@@ -56,7 +57,8 @@ def run_insert(
 
 
 # --- UPDATE, DELETE ---------------------------------------------------------------------------
-def _bound_modify(session: Session, statement: Update | Delete, declared: Types) -> BoundModify:
+def bound_modify(session: Session, statement: Update | Delete, declared: Types) -> BoundModify:
+    """The bound statement, from the cache. Raises: errors of binding."""
     relation = lookup(session, statement.table)
     update = isinstance(statement, Update)
     target_table(relation, what="update" if update else "delete from", changes_rows=True)
@@ -72,14 +74,14 @@ def _bound_modify(session: Session, statement: Update | Delete, declared: Types)
 
 def describe_modify(session: Session, statement: Update | Delete, declared: Types) -> Description:
     """Parameter types and the columns of RETURNING."""
-    return _described(_bound_modify(session, statement, declared))
+    return _described(bound_modify(session, statement, declared))
 
 
 def run_modify(
     session: Session, statement: Update | Delete, values: tuple[Literal, ...], declared: Types
 ) -> Result:
     """UPDATE … [FROM …] and DELETE … [USING …] with [RETURNING …]."""
-    bound = _bound_modify(session, statement, declared)
+    bound = bound_modify(session, statement, declared)
     table = state_of(session, bound.relation)
     write = ModifyWrite(session, bound, values)
     resolved = carry_out(session, table, write)

@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING
 
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.core.types import TEXT
-from streamsql.dialect.statements import CreateView, Explain, Query, Subscribe
+from streamsql.dialect.statements import (
+    CreateView,
+    Delete,
+    Explain,
+    Insert,
+    Query,
+    Subscribe,
+    Update,
+)
 from streamsql.engine.api import Result
 from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements import queries, views
+from streamsql.engine.statements import dml, queries, views
 from streamsql.engine.statements.common import bound_query, lookup, rows_result
 from streamsql.engine.statements.handler import Handler, Types, returns
 from streamsql.functions.expressions import Literal
+from streamsql.plan.nodes import LogicalPlan
+from streamsql.runtime.compile import CompiledView
 
 if TYPE_CHECKING:
     from streamsql.engine.session import Session
@@ -47,6 +57,8 @@ def explain_lines(
         relation = lookup(session, inner.relation)
         if relation.kind == "materialized_view":
             return explain_view(session, relation, statement)
+    if isinstance(inner, Insert | Update | Delete) and not statement.analyze:
+        return formatted(explain_write(session, inner, declared), statement.format)
     raise FeatureNotSupported(
         f"EXPLAIN of {type(inner).__name__} is not supported",
         hint="EXPLAIN a query or CREATE MATERIALIZED VIEW.",
@@ -76,6 +88,20 @@ def explain_query(
     return formatted(lines, statement.format)
 
 
+def explain_write(session: Session, inner: Insert | Update | Delete, declared: Types) -> list[str]:
+    """What is changed, and the plan of the rows."""
+    from streamsql.plan.explain import tree
+
+    plan: LogicalPlan | None
+    if isinstance(inner, Insert):
+        plan = dml.bound_insert(session, inner, declared).plan
+    else:
+        plan = dml.bound_modify(session, inner, declared).plan
+    lines = [f"{type(inner).__name__} on {inner.table[-1]}"]
+    rows = ["Values"] if plan is None else tree(plan)
+    return lines + [("└─ " if i == 0 else "   ") + line for i, line in enumerate(rows)]
+
+
 def _analyzed(
     session: Session, bound: BoundSelect, view: object, values: tuple[Literal, ...]
 ) -> list[str]:
@@ -94,7 +120,7 @@ def explain_view(session: Session, relation: Relation, statement: Explain) -> li
     return circuit_lines(view.compiled, statement)
 
 
-def circuit_lines(compiled: object, statement: Explain) -> list[str]:
+def circuit_lines(compiled: CompiledView, statement: Explain) -> list[str]:
     """The circuit as text, JSON or DOT."""
     from streamsql.runtime import explain
 
