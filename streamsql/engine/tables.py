@@ -26,7 +26,10 @@ def watermark_tracker(relation: Relation, program: TableProgram) -> WatermarkTra
     if program.watermark is None or relation.watermark_column is None:
         return None
     return WatermarkTracker(
-        relation.watermark_column, watermark_values(relation, program), program.policy
+        relation.watermark_column,
+        watermark_values(relation, program),
+        program.policy,
+        program.percentile,
     )
 
 

@@ -128,3 +128,57 @@ def test_allowed_lateness_keeps_windows_open(db):
     assert db.execute("SELECT sum(n) FROM w").fetchall() == [(2,)]
     db.execute("INSERT INTO t VALUES ('2024-01-01 03:00:00'), ('2024-01-01 00:30:00')")
     assert db.execute("SELECT sum(n) FROM w").fetchall() == [(3,)]
+
+
+# --- the adaptive form --------------------------------------------------------------------------
+def reference(times: list[int], fraction: float, span_us: int) -> list[int]:
+    """The percentile of exact disorders, by sixteenths of the span."""
+    part, newest, seen, found = span_us // 16, None, [], []
+    for t in times:
+        late = max(0, newest - t) if newest is not None else 0
+        newest = t if newest is None else max(newest, t)
+        seen.append((t, late))
+        inside = sorted(d for at, d in seen if at // part > newest // part - 16)
+        found.append(newest - inside[max(0, int(np.ceil(fraction * len(inside))) - 1)])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_percentile_follows_the_disorder_to_a_sixteenth(seed):
+    from streamsql.engine.storage.adaptive import Disorder
+
+    draw = np.random.default_rng(seed)
+    times = np.arange(400) * S + draw.integers(0, 30 * S, 400) * (draw.random(400) < 0.3)
+    values, _ = Disorder.none().observe(times, 0.9, 100 * S)
+    newest = np.maximum.accumulate(times)
+    exact = newest - np.array(reference(times.tolist(), 0.9, 100 * S))
+    delay = newest - values
+    assert (delay >= exact).all()
+    assert (delay <= exact * (1 + 1 / 16) + 1).all()
+
+
+def test_percentile_does_not_depend_on_batches_and_survives_a_save(make):
+    from streamsql.engine.storage.adaptive import Disorder
+
+    draw = np.random.default_rng(5)
+    times = draw.integers(0, 1000 * S, 300)
+    whole, _ = Disorder.none().observe(times, 0.99, 600 * S)
+    state, parts = Disorder.none(), []
+    for part in np.array_split(times, 7):
+        values, state = state.observe(part, 0.99, 600 * S)
+        parts.append(values)
+        state = Disorder.load(state.save())
+    assert np.concatenate(parts).tolist() == whole.tolist()
+
+
+def test_percentile_watermark_of_a_table(db):
+    db.execute(
+        "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS PERCENTILE(0.9, INTERVAL '10 minutes'))"
+    )
+    db.execute("INSERT INTO t VALUES ('2024-01-01 00:00:00'), ('2024-01-01 00:01:00')")
+    first = db.execute("SELECT watermark::text FROM streamsql.watermarks").fetchall()
+    assert first == [("2024-01-01 00:01:00",)]
+    rows_ = ", ".join(f"('2024-01-01 00:0{i}:30')" for i in (1, 0, 0, 2, 1, 1, 1))
+    db.execute(f"INSERT INTO t VALUES {rows_}, ('2024-01-01 00:09:00')")
+    (found,) = db.execute("SELECT watermark::text FROM streamsql.watermarks").fetchall()[0]
+    assert "2024-01-01 00:07:50" <= found < "2024-01-01 00:09:00"

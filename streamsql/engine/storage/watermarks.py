@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.logical_time import NO_WATERMARK, US_PER_DAY
+from streamsql.engine.storage.adaptive import Disorder
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -58,12 +59,14 @@ class Partition:
 class WatermarkState:
     """All that a tracker remembers; a value, so that a tick can be undone.
 
-    value: the source's watermark, never falls. idle_base: (watermark, clock) when everything fell
-    idle, from which the watermark moves on with the clock; None while rows come.
+    value: the source's watermark, never falls. disorder: by partition, of the adaptive form.
+    idle_base: (watermark, clock) when everything fell idle, from which the watermark moves on with
+    the clock; None while rows come.
     """
 
     value: int = NO_WATERMARK
     partitions: dict[str, Partition] = field(default_factory=dict)
+    disorder: dict[str, Disorder] = field(default_factory=dict)
     idle_base: tuple[int, int] | None = None
     since_us: int = 0
 
@@ -81,7 +84,8 @@ class WatermarkTracker:
     """Keeps the watermark of one relation.
 
     evaluate: user rows, clock → int64[n], µs: the watermark expression of each row. time_column:
-    position of the column that it speaks of.
+    position of the column that it speaks of. percentile: (fraction, span µs) of the adaptive form,
+    which takes the place of the expression.
     """
 
     def __init__(
@@ -89,11 +93,13 @@ class WatermarkTracker:
         time_column: int,
         evaluate: Callable[[pa.RecordBatch, int], Int64Array],
         policy: WatermarkPolicy,
+        percentile: tuple[float, int] | None = None,
     ) -> None:
         self.time_column = time_column
         self.policy = policy
         self.state = WatermarkState()
         self._evaluate = evaluate
+        self._percentile = percentile
 
     @property
     def value(self) -> int:
@@ -103,13 +109,20 @@ class WatermarkTracker:
     def observe(self, rows: pa.RecordBatch, now_us: int, partition: str = "") -> Observed:
         """Take rows of one partition, in their order."""
         state = self.state
-        values = self._evaluate(rows, now_us)
+        adaptive = self._percentile is not None
+        times = to_us(rows.column(self.time_column))
+        values = times if adaptive else self._evaluate(rows, now_us)
         ahead = np.empty(0, np.int64)
         if self.policy.max_future_us is not None:
-            far = to_us(rows.column(self.time_column)) > now_us + self.policy.max_future_us
+            far = times > now_us + self.policy.max_future_us
             if far.any():
                 ahead = np.flatnonzero(far)
                 values = np.where(far, NULL_TIME, values)
+        disorder = state.disorder
+        if self._percentile is not None:
+            before = disorder.get(partition) or Disorder.none()
+            values, after_rows = before.observe(values, *self._percentile)
+            disorder = {**disorder, partition: after_rows}
         known = state.partitions.get(partition, Partition(NO_WATERMARK, now_us))
         running = np.maximum.accumulate(np.concatenate([[known.value], values]))
         others = self._others(partition, now_us)
@@ -121,6 +134,7 @@ class WatermarkTracker:
             state,
             value=after,
             partitions={**state.partitions, partition: Partition(int(running[-1]), now_us)},
+            disorder=disorder,
             idle_base=None,
             since_us=now_us if after > state.value else state.since_us,
         )
@@ -192,6 +206,7 @@ class WatermarkTracker:
         return {
             "value": s.value,
             "partitions": {k: [p.value, p.last_us] for k, p in s.partitions.items()},
+            "disorder": {k: d.save() for k, d in s.disorder.items()},
             "idle_base": s.idle_base,
             "since_us": s.since_us,
         }
@@ -200,9 +215,11 @@ class WatermarkTracker:
         """Inverse of `save`."""
         base: list[int] | None = saved["idle_base"]  # type: ignore[assignment]
         parts: dict[str, list[int]] = saved["partitions"]  # type: ignore[assignment]
+        disorder: dict[str, dict[str, object]] = saved["disorder"]  # type: ignore[assignment]
         self.state = WatermarkState(
             value=int(saved["value"]),  # type: ignore[call-overload]
             partitions={k: Partition(*v) for k, v in parts.items()},
+            disorder={k: Disorder.load(d) for k, d in disorder.items()},
             idle_base=None if base is None else (base[0], base[1]),
             since_us=int(saved["since_us"]),  # type: ignore[call-overload]
         )
