@@ -12,6 +12,7 @@ import pyarrow as pa
 from streamsql.core.errors import DataCorrupted, ProgramLimitExceeded
 from streamsql.kernels import hash_loops as loops
 from streamsql.kernels import hashing
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.hash_table import HashTable
 
 Int64Array = npt.NDArray[np.int64]
@@ -94,6 +95,7 @@ class HashIndex:
         With `reuse` the slots are given out again. Raises: DataCorrupted (XX001) when a slot has no
         key and slots are reused: it would be given out twice.
         """
+        slots = int64s(slots)
         removed = int(loops.remove(self._table.head, self._tags, slots))
         if self.reuse:
             if removed != slots.size:

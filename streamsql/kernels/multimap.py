@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.bits import prefetch
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hash_loops import AHEAD
@@ -132,6 +133,7 @@ class Multimap:
         """
         if not rows.size:
             return
+        rows = int64s(rows)
         slots, new_rows = self.index.upsert_rows(h0, h1)
         if self.index.num_slots > self._heads.size:
             size = 2 * self.index.num_slots + 16
@@ -153,7 +155,7 @@ class Multimap:
         if not rows.size:
             return
         empty = np.empty(rows.size, np.int64)
-        n = _unlink(rows, self._heads, self._following, self._previous, empty)
+        n = _unlink(int64s(rows), self._heads, self._following, self._previous, empty)
         if n:
             self.index.remove(empty[:n])
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streamsql.core.errors import NegativeWeight
 from streamsql.kernels import ordered_loops as loops
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.ordered_nodes import (
     BYTES,
     CAPACITY,
@@ -125,7 +126,7 @@ class OrderedTree:
 
         Raises: NegativeWeight (XX001) when a count would fall below 0; earlier keys are then added.
         """
-        keys = self._checked(keys)
+        keys, weights = self._checked(keys), int64s(weights)
         if weights.size < SORT_MIN:
             return self._add(keys, weights)
         # neighbours then meet in one leaf that is in cache already: two to three times as fast
@@ -166,13 +167,13 @@ class OrderedTree:
             np.empty(cursors.size * self.words, np.int64),
             np.empty(cursors.size, np.int64),
         )
-        loops.read(self._at, cursors, keys, counts)
+        loops.read(self._at, int64s(cursors), keys, counts)
         return keys.reshape(cursors.size, self.words), counts
 
     def step(self, cursors: Int64Array, forward: bool = True, prefix: int = 0) -> Int64Array:
         """Cursors of the next (or previous) entries with the same first `prefix` words."""
         out = np.empty(cursors.size, np.int64)
-        loops.step(self._at, cursors, int(forward), prefix, out)
+        loops.step(self._at, int64s(cursors), int(forward), prefix, out)
         return out
 
     def rank(self, keys: Keys, above: bool = False) -> Int64Array:
@@ -190,7 +191,7 @@ class OrderedTree:
     def select(self, ranks: Int64Array) -> Int64Array:
         """Cursors of the entries that hold these rows, counted from 0; -1 beyond the ends."""
         cursors = np.empty(ranks.size, np.int64)
-        loops.select(self._at, ranks, cursors)
+        loops.select(self._at, int64s(ranks), cursors)
         return cursors
 
     def span(self, low: Keys, high: Keys) -> tuple[Int64Array, Int64Array]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.bits import bit, load_i32, load_u8, load_u64, store_i32, store_u8, store_u64
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
@@ -184,7 +185,7 @@ class TextPool:
 
     def texts(self, slots: Int64Array, type_: pa.DataType) -> pa.Array:
         """The texts in these slots as an array of `type_` (string or binary); -1 = NULL."""
-        n = slots.size
+        slots, n = int64s(slots), slots.size
         offsets = pa.allocate_buffer(4 * (n + 1))
         total = _gather_offsets(self.sizes, slots, offsets.address)
         data = pa.allocate_buffer(total)

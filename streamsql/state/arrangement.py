@@ -13,6 +13,7 @@ from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.schema import Schema
 from streamsql.kernels import hash_loops, zset
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_ROWS
 from streamsql.kernels.hash_table import HashTable
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns, hash_rows
@@ -138,7 +139,7 @@ class Arrangement:
 
     def _fold(self, delta: Delta, index: HashTable) -> Applied:
         """A consolidated delta, by the identity index: retractions first, then insertions."""
-        n, w = delta.num_rows, delta.weights_or_ones()
+        n, w = delta.num_rows, int64s(delta.weights_or_ones())
         h0, h1 = self._identity_lanes(delta.batch)
         store = self._rows
         signs = (1,) if delta.weights is None else (-1, 1)

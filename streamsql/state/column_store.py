@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import make_batch
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS
 from streamsql.state.columns import column_for
 
@@ -77,6 +78,7 @@ class ColumnStore:
         Raises: IndexError for a number that is not there; ProgramLimitExceeded (54000) when one
         text column of the result passes 2 GB.
         """
+        rows = int64s(rows)
         if rows.size:
             low, high = int(rows.min()), int(rows.max())
             if high >= self._rows or (low < 0 and not negative):
@@ -87,7 +89,7 @@ class ColumnStore:
 
     def take_column(self, column: int, rows: Int64Array) -> pa.Array:
         """One column of these rows (all of them must be there)."""
-        return self._columns[column].take(rows, False)
+        return self._columns[column].take(int64s(rows), False)
 
     def table(self, rows: int | None = None) -> pa.Table:
         """The first `rows` rows (None = all) as an Arrow table over the store's own memory."""

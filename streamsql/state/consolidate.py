@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.kernels import zset
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.hashing import UInt64Array, hash_arrays
 
 
@@ -55,5 +56,5 @@ def sum_by_key(
     """(first entry int64[k], summed weight int64[k]) of every key whose weights do not add up to
     0."""
     rows, sums = np.empty(h0.size, np.int64), np.empty(h0.size, np.int64)
-    kept = zset.sum_weights(h0, h1, weights, rows, sums)
+    kept = zset.sum_weights(h0, h1, int64s(weights), rows, sums)
     return rows[:kept], sums[:kept]

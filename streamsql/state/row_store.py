@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
 from streamsql.kernels import zset
+from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS
 from streamsql.kernels.zset import CHANGED, FILLED, LIVE, ODD
 from streamsql.state.append_log import SMALL_ROWS, AppendLog
@@ -137,7 +138,7 @@ class RowStore:
             self.keep_weights()
         rows = self.next_rows(batch.num_rows)
         if self.weights.size:
-            new = NO_WEIGHTS if weights is None else weights
+            new = NO_WEIGHTS if weights is None else int64s(weights)
             zset.add_rows(self.weights, self.books, self.totals, rows, new)
         self.write(batch)
         return rows

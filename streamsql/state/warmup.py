@@ -39,6 +39,7 @@ def _arrangement() -> None:
     z.apply(Delta(pa.concat_batches([batch] * 40), np.arange(120)))
     z.apply(Delta(batch.slice(2), np.array([-1])))
     z.find(batch)
+    z._evacuate(0, 4)
     z.probe(key, batch, [0])
     z.snapshot()
     z.compact()

@@ -1,0 +1,20 @@
+"""Arrays as kernels want them: one layout, so that each kernel is compiled once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def int64s(values: npt.NDArray[np.int64]) -> Int64Array:
+    """The values as int64, contiguous and writable; themselves if they are.
+
+    Arrays that come out of Arrow are read-only, and slices may have gaps: to numba those are other
+    types, and the first of them would be half a second of compiling in the middle of a tick.
+    """
+    flags = values.flags
+    if values.dtype == np.int64 and flags.c_contiguous and flags.writeable:
+        return values
+    return np.array(values, np.int64)
