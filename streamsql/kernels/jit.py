@@ -79,6 +79,12 @@ def choose_cache_dir(package: Path, environment: Mapping[str, str] | None = None
 
 _CACHE = choose_cache_dir(Path(__file__).parent)
 
+
+def cache_dir() -> Path | None:
+    """Where this process keeps compiled kernels; None = nowhere."""
+    return _CACHE
+
+
 KERNELS: list[Any] = []
 """Every kernel decorated so far in this process, compiled or not; see `warmup`."""
 
