@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamsql.dialect.generator import to_sql
     from streamsql.dialect.intervals import interval_parts
     from streamsql.dialect.operators import operator_of
-    from streamsql.dialect.positions import position_of
+    from streamsql.dialect.positions import position_of, position_of_name
     from streamsql.dialect.router import parse, parse_expression
     from streamsql.dialect.typenames import parse_type, type_of
 
@@ -23,6 +23,7 @@ _HOME = {
     "parse_expression": "router",
     "parse_type": "typenames",
     "position_of": "positions",
+    "position_of_name": "positions",
     "to_sql": "generator",
     "type_of": "typenames",
 }
@@ -34,6 +35,7 @@ __all__ = [
     "parse_expression",
     "parse_type",
     "position_of",
+    "position_of_name",
     "to_sql",
     "type_of",
 ]

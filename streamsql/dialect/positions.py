@@ -33,3 +33,19 @@ def position_of(node: exp.Expression) -> int | None:
         if (position := position_of(child)) is not None
     ]
     return min(found, default=None)
+
+
+def position_of_name(sql: str, name: str) -> int | None:
+    """0-based offset of the first identifier in a statement's text that means this (folded) name.
+
+    For the names that statements hold as plain data: the target of a write and its columns.
+
+    >>> position_of_name("INSERT INTO t (A) VALUES (1)", "a")
+    15
+    """
+    from streamsql.dialect.lexer import tokenize
+
+    for token in tokenize(sql):
+        if token.value == name and (token.key or sql[token.start] == '"'):
+            return token.start
+    return None

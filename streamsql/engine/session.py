@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +15,12 @@ from streamsql.core.errors import (
     InFailedTransaction,
     ReadOnlyTransaction,
     StreamSqlError,
+    UndefinedColumn,
+    UndefinedTable,
 )
 from streamsql.core.types import TEXT, SqlType
-from streamsql.dialect.statements import Statement
+from streamsql.dialect import position_of_name
+from streamsql.dialect.statements import Delete, Insert, Statement, Update
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
@@ -390,8 +394,10 @@ class Session:
             raise StatementTooComplex(
                 "stack depth limit exceeded", hint="Simplify the statement."
             ) from error
-        except StreamSqlError:
+        except StreamSqlError as error:
             self.fail_transaction()
+            if error.position is None and isinstance(error, UndefinedTable | UndefinedColumn):
+                error.position = _written_at(statement, error.message)
             raise
         except BaseException:
             self.fail_transaction()
@@ -422,3 +428,11 @@ class Session:
             if isinstance(result, Result):
                 result.notices[:0] = notices
         return outcome
+
+
+def _written_at(statement: Statement, message: str) -> int | None:
+    """Where a write names the relation or column that its error speaks of."""
+    name = re.search(r'"([^"]+)"', message)
+    if name is None or not isinstance(statement, Insert | Update | Delete):
+        return None
+    return position_of_name(statement.sql, name[1].rpartition(".")[2])
