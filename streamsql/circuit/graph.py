@@ -345,8 +345,8 @@ class _Run:
         for found in step.late[late:]:
             found.node = node.id
             metrics.late_rows += found.batch.num_rows
-        for error in step.errors[errors:]:
-            error.node = node.id
+        for failed in step.errors[errors:]:
+            failed.node = node.id
         metrics.errors += len(step.errors) - errors
         metrics.steps += 1
         metrics.rows_in += sum(d.num_rows for d in deltas)

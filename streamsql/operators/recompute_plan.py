@@ -182,7 +182,8 @@ def _row_keys(root: LogicalPlan, found: Cut) -> tuple[Keys | None, str]:
     if any(keys is None for keys in leaves[1:]):
         why = "a subquery that is not correlated by an equality: its changes touch all rows"
     if isinstance(root, plan.Project):
-        output, extra = [], []
+        output: list[int] = []
+        extra: list[ColumnRef] = []
         for c in columns:
             ref = ColumnRef(index=c, type=outer[c].type)
             if ref in root.exprs:

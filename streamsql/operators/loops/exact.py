@@ -29,7 +29,7 @@ def cut(x: float, out_digit: Any, out_value: Any, k: int) -> int:
     """Append the non-zero digits of a finite x at k; returns how many there are now."""
     if x == 0.0:
         return k
-    word = np.int64(bits_of(x))
+    word: Any = np.int64(bits_of(x))
     exponent = (word >> 52) & 0x7FF
     m = word & FRACTION
     if exponent == 0:
@@ -169,7 +169,8 @@ def leading(digits: Any, top: int) -> tuple[float, int]:
     if rest > half or (rest == half and (sticky or (kept & np.uint64(1)) == np.uint64(1))):
         kept += np.uint64(1)
     # `word` stands for word * 2^(32 * (top - 1) - shift - 1074); 11 bits went
-    return float(kept), 32 * (top - 1) - np.int64(shift) - 1074 + 11
+    went: Any = 32 * (top - 1) - np.int64(shift) - 1074 + 11
+    return float(kept), went
 
 
 @device

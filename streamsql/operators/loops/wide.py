@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamsql.kernels.bits import mum
-from streamsql.kernels.jit import device, kernel
+from streamsql.kernels.jit import Word, device, kernel
 
 U0, U1 = np.uint64(0), np.uint64(1)
 U32, U63 = np.uint64(32), np.uint64(63)
@@ -18,7 +18,7 @@ TOP_HIGH, TOP_LOW = np.uint64(0x4B3B4CA85A86C47A), np.uint64(0x098A224000000000)
 
 
 @device
-def negate(high: int, low: int) -> tuple[int, int]:
+def negate(high: Word, low: Word) -> tuple[Word, Word]:
     """Two's complement of a 128-bit number in uint64 words."""
     low = ~low + U1
     high = ~high + (U1 if low == U0 else U0)
@@ -26,7 +26,7 @@ def negate(high: int, low: int) -> tuple[int, int]:
 
 
 @device
-def times_plus(high: int, low: int, factor: int, addend: int) -> tuple[int, int]:
+def times_plus(high: Word, low: Word, factor: Word, addend: Word) -> tuple[Word, Word]:
     """(high, low) * factor + addend in unsigned 128 bits."""
     product = low * factor
     upper = mum(low, factor) ^ product
@@ -36,7 +36,7 @@ def times_plus(high: int, low: int, factor: int, addend: int) -> tuple[int, int]
 
 
 @device
-def divide(high: int, low: int, n: int) -> tuple[int, int, int]:
+def divide(high: Word, low: Word, n: Word) -> tuple[Word, Word, Word]:
     """(quotient high, quotient low, remainder) of an unsigned 128-bit number by n > 0."""
     if n <= LOW32:
         q_high, r = high // n, high % n
@@ -60,7 +60,7 @@ def divide(high: int, low: int, n: int) -> tuple[int, int, int]:
 
 
 @device
-def scaled_quotient(high: int, low: int, n: int, power: int) -> tuple[int, int]:
+def scaled_quotient(high: Word, low: Word, n: Word, power: Word) -> tuple[Word, Word]:
     """(high, low) * 10 ** power / n, rounded half away from zero; unsigned."""
     q_high, q_low, r = divide(high, low, n)
     left = power
@@ -78,7 +78,7 @@ def scaled_quotient(high: int, low: int, n: int, power: int) -> tuple[int, int]:
 
 
 @kernel
-def average(low: Any, high: Any, count: Any, power: int, out: Any) -> None:
+def average(low: Any, high: Any, count: Any, power: Word, out: Any) -> None:
     """out: int64[n, 2] (low, high) = (low, high) * 10 ** power / count; 0 where count <= 0."""
     for i in range(count.size):
         if count[i] <= 0:
