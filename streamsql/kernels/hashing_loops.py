@@ -95,11 +95,12 @@ def exact_words(
 
     NULL is h1 = 0 with the complement of 0's hash, so no value meets it.
     """
-    null0 = ~mum(k0, C0)
+    null0 = ~mum(mum(k0, C0), C1)
     for i in range(h0.size):
         if bit(valid, valid_offset + i):
             value = word(address, width, mode, i)
-            h0[i] = mum(value ^ k0, C0)
+            # twice: one product of consecutive numbers is a pattern that probing runs along
+            h0[i] = mum(mum(value ^ k0, C0), C1)
             h1[i] = value
         else:
             h0[i] = null0
