@@ -107,8 +107,11 @@ class DataDirectory:
     def _write(self, states: dict[str, State], meta: dict[str, Any]) -> None:
         start = time.perf_counter()
         epoch = self._checkpoints.write(states, meta)
-        self._wal.rotate()
-        self._wal.truncate(meta["lsn"] + 1)
+        try:
+            self._wal.rotate()
+            self._wal.truncate(meta["lsn"] + 1)
+        except DiskError as error:  # the old log is only in the way
+            logs.warning("log not truncated", reason=error.message)
         self._checkpointed_version = meta["version"]
         logs.info(
             "checkpoint committed",
@@ -163,7 +166,8 @@ class DataDirectory:
         """See `Durability`."""
         try:
             self._await_writer()
-            if self.engine.version != self._checkpointed_version:
+            current = self.engine.version == self._checkpointed_version
+            if not current and not self.engine.scheduler.failed:
                 self.checkpoint()
         finally:
             try:

@@ -23,6 +23,7 @@ from streamsql.core.errors import (
     FeatureNotSupported,
     ObjectNotInPrerequisiteState,
     StreamSqlError,
+    UndefinedTable,
 )
 from streamsql.engine.build import CatalogBuilder
 from streamsql.engine.catalog import Catalog
@@ -207,7 +208,9 @@ class Engine:
 
     def virtual(self, oid: int) -> pa.Table:
         """Rows of a system relation or of a source."""
-        relation = self.catalog.relations[oid]
+        relation = self.catalog.relations.get(oid)
+        if relation is None:
+            raise UndefinedTable("a relation of the query was dropped by another session")
         if relation.kind == "system":
             return self.system.table(relation.name)
         if relation.kind == "source":

@@ -61,6 +61,7 @@ SCHEMAS: dict[str, Schema] = {
 }  # fmt: skip
 
 ERROR_KEY = tuple[str, str, str, str]
+Owners = Sequence[tuple[str, str]]
 
 
 def system_relations() -> list[Relation]:
@@ -98,22 +99,25 @@ class SystemState:
     # --- recording (engine thread) --------------------------------------------------------------
     def record(self, tick: Tick, step: Step) -> None:
         """Take what the operators reported in one tick."""
+        owners: dict[int, list[tuple[str, str]]] = {}
+        for node in {*(late.node for late in step.late), *(e.node for e in step.errors)}:
+            owners[node] = self.engine.owners_of(node)
         for late in step.late:
-            self._record_late(late, tick.version)
+            self._record_late(late, owners[late.node], tick.version)
         for error in step.errors:
-            self._record_error(error, tick.version)
+            self._record_error(error, owners[error.node], tick.version)
         if tick.source_errors:
             rows = [(*row, tick.version) for row in tick.source_errors]
             self._source_errors.append(batch_of(rows, SCHEMAS["source_errors"]))
             trim(self._source_errors)
 
-    def _record_late(self, late: LateRow, version: int) -> None:
+    def _record_late(self, late: LateRow, owners: Owners, version: int) -> None:
         event = np.asarray(late.event_time_us, np.int64)
         watermark = np.asarray(late.watermark_us, np.int64)
         n = late.batch.num_rows
         rows = rows_as_json(late.batch, late.schema)
         intervals = [(0, 0, int(us) * 1000) for us in (watermark - event).tolist()]
-        for view, source in self.engine.owners_of(late.node):
+        for view, source in owners:
             columns = [
                 pa.array([view] * n, pa.string()),
                 pa.array([source] * n, pa.string()),
@@ -127,9 +131,9 @@ class SystemState:
             self._late.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         trim(self._late)
 
-    def _record_error(self, error: RowError, version: int) -> None:
+    def _record_error(self, error: RowError, owners: Owners, version: int) -> None:
         """An error that is retracted (its row was corrected) leaves the relation again."""
-        for view, _ in self.engine.owners_of(error.node):
+        for view, _ in owners:
             key = (view, error.sqlstate, error.message, error.row_json)
             versions = self._errors.setdefault(key, [])
             if error.weight > 0:

@@ -177,6 +177,11 @@ class Scheduler(Generic[T]):
         """Whether the caller is the engine thread (it must not wait for itself)."""
         return threading.current_thread() is self._thread
 
+    @property
+    def failed(self) -> bool:
+        """Whether the thread ended by an error; what it worked on may be half done."""
+        return self._error is not None
+
     def submit(self, write: T) -> Outcome[Any]:
         """Queue a write."""
         return self._enqueue(Work(write, exclusive=False))
