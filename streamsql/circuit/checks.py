@@ -16,7 +16,8 @@ from streamsql.kernels.hashing import hash_rows
 class EdgeChecks:
     """Called with every step of every node; raises InvariantViolation at the first broken promise.
 
-    accumulate: also keep the sum of each node's output and refuse negative multiplicities (slow: for
+    accumulate: also keep the sum of each node's output and refuse negative multiplicities (slow:
+    for
     tests with small data).
     """
 

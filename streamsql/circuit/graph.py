@@ -23,7 +23,8 @@ class Node:
     """One operator in its place.
 
     label: what the node computes; the same after a restart, and equal labels share a node.
-    consumers: (node, port) pairs fed by this node. private: its output can not be listed. owners: how many views (or other users) hold it beside its consumers. is_output: its
+    consumers: (node, port) pairs fed by this node. private: its output can not be listed. owners:
+    how many views (or other users) hold it beside its consumers. is_output: its
     deltas are handed out by `step`.
     """
 

@@ -10,7 +10,8 @@ class NodeMetrics:
     """Running totals of one node since it was made.
 
     rows_in, rows_out: delta entries (not weights). steps: calls of `step`. busy_ns: time in them.
-    late_rows: rows it dropped because their window was closed. errors: rows an expression failed on.
+    late_rows: rows it dropped because their window was closed. errors: rows an expression failed
+    on.
     """
 
     rows_in: int = 0

@@ -49,7 +49,7 @@ def word(address: Int, width: Int, mode: Int, i: Int) -> Int:
     if mode == INTEGER:
         return np.uint64(load_integer(address, width, i))
     value = load_f64(address + 8 * i) if width == 8 else load_f32(address + 4 * i)
-    if value != value:  # noqa: PLR0124  (NaN)
+    if value != value:
         return NAN_WORD
     if mode == FLOAT and value == 0.0:
         return np.uint64(0)

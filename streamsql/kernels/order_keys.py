@@ -100,7 +100,7 @@ def _encode_numbers(address: Int, width: Int, valid: Int, valid_offset: Int, out
             out[i] = load_integer(address, width, i)
             continue
         value = load_f64(address + 8 * i) if width == 18 else load_f32(address + 4 * i)
-        if value != value:  # noqa: PLR0124  (NaN)
+        if value != value:
             out[i] = NAN
         elif value != 0.0:
             word = np.int64(_bits_of(value))

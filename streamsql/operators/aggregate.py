@@ -35,7 +35,8 @@ class Aggregate(Operator):
     Input:    delta [n rows x input schema]; any weights.
     Output:   keys, then aggregates; weights -1 or +1; consolidated. With `on_close`: every window's
               groups once, with +1, in the order of their close and then of their keys.
-    State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or when
+    State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or
+    when
               the watermark closes the group's window (a key column in `closes`).
     Cost:     O(changed rows + touched groups) per tick.
     Errors:   NegativeWeight (XX001) if a group would hold fewer than 0 rows.
@@ -240,7 +241,8 @@ class Aggregate(Operator):
 
 
 def _pair(first: Delta, second: Delta) -> Delta:
-    """The opening row of a global aggregate and the first change to it: only the new row is left."""
+    """The opening row of a global aggregate and the first change to it: only the new row is
+    left."""
     if not second:
         return first
     weights = second.weights_or_ones()

@@ -49,8 +49,10 @@ class Shift:
 class Threshold:
     """A comparison of `row` with a function of now(): it changes when now() passes a threshold.
 
-    row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. shifts: what is added to now(), in
-    order. instant: whether the compared value is an instant (TIMESTAMPTZ), else wall-clock time. by_day: now()
+    row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. shifts: what is added to
+    now(), in
+    order. instant: whether the compared value is an instant (TIMESTAMPTZ), else wall-clock time.
+    by_day: now()
     was cut to its day somewhere.
     """
 
@@ -60,7 +62,8 @@ class Threshold:
     by_day: bool
 
     def moments(self, column: pa.Array, timezone: str) -> tuple[list[Int64Array], BoolArray | None]:
-        """(candidate moments, µs, one array each; which rows have any) for the row side's values."""
+        """(candidate moments, µs, one array each; which rows have any) for the row side's
+        values."""
         values, valid = event_time_us(column)
         found = [self._back(values, timezone)]
         if self.by_day:

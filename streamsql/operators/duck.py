@@ -57,7 +57,8 @@ def run(
 
 
 def _with_column(table: pa.Table) -> pa.Table:
-    """DuckDB takes no table without columns: the rows of one are counted by a column nobody reads."""
+    """DuckDB takes no table without columns: the rows of one are counted by a column nobody
+    reads."""
     if table.num_columns:
         return table
     return pa.table({"nothing": pa.nulls(table.num_rows, pa.bool_())})

@@ -14,9 +14,11 @@ _UNUSED = frozenset({"name", "position"})
 
 
 def canonical(value: Any) -> str:
-    """A text that is equal for two plans, expressions or parameters exactly when they mean the same.
+    """A text that is equal for two plans, expressions or parameters exactly when they mean the
+    same.
 
-    Names and positions are left out, types and nullability stay; it does not change over a restart.
+    Names and positions are left out, types and nullability stay; it does not change over a
+    restart.
 
     >>> canonical((1, "a", None))
     "(1,'a',None)"

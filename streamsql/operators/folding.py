@@ -28,7 +28,8 @@ NEEDS_NO_DISTINCT = frozenset({"min", "max", "bool_and", "bool_or"})
 
 
 class Folding:
-    """The accumulators of one Aggregate node, and what stands in front of them (FILTER, DISTINCT)."""
+    """The accumulators of one Aggregate node, and what stands in front of them (FILTER,
+    DISTINCT)."""
 
     def __init__(self, calls: Sequence[AggregateCall], accumulators: Sequence[Accumulator]) -> None:
         self.calls = tuple(calls)

@@ -25,14 +25,16 @@ class Groups:
 
     schema: of the key columns. hashed: positions *in the key* that identify a group (the others
     depend on them, as a window's end on its start). width: int64 lanes a group; lane 0 is its
-    number of rows, lane 1 the stamp of the last tick that touched it. A group without rows is freed by its
+    number of rows, lane 1 the stamp of the last tick that touched it. A group without rows is
+    freed by its
     owner; its slot is used again.
     """
 
     def __init__(
         self, schema: Schema, hashed: Sequence[int], width: int, *, exact: bool = False
     ) -> None:
-        """exact: keys are told apart by representation (the rows of a Z-set), not by SQL equality."""
+        """exact: keys are told apart by representation (the rows of a Z-set), not by SQL
+        equality."""
         self.schema = schema
         self._hash = hash_rows if exact else hash_columns
         self.hashed = tuple(hashed)

@@ -25,8 +25,10 @@ class EquiJoin:
     """A join as an index can run it.
 
     left, right: the inputs, with computed keys appended where a key is not a plain column.
-    left_keys, right_keys: positions that must be equal, pairwise. null_safe: of which pairs two NULLs match.
-    residual: what else must hold, over left's columns then right's (as extended), or None. left_width,
+    left_keys, right_keys: positions that must be equal, pairwise. null_safe: of which pairs two
+    NULLs match.
+    residual: what else must hold, over left's columns then right's (as extended), or None.
+    left_width,
     right_width: how many columns of each side belong to the join's output.
     """
 

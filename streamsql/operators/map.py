@@ -244,15 +244,15 @@ def carry(below: Operator, above: Operator, exprs: list[Expr] | None) -> None:
         places = {i: [i] for i in range(len(below.schema))}
     else:
         for i, expr in enumerate(exprs):
-            if isinstance(expr, Cast) and _same_moment(expr):
-                expr = expr.arg
-            if isinstance(expr, ColumnRef):
-                places.setdefault(expr.index, []).append(i)
+            shown = expr.arg if isinstance(expr, Cast) and _same_moment(expr) else expr
+            if isinstance(shown, ColumnRef):
+                places.setdefault(shown.index, []).append(i)
     move(below, above, places)
 
 
 def _same_moment(cast: Cast) -> bool:
-    """Whether the cast keeps the instant: a watermark that speaks of the one speaks of the other."""
+    """Whether the cast keeps the instant: a watermark that speaks of the one speaks of the
+    other."""
     moments = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
     return cast.arg.type.kind in moments and cast.type.kind in moments[1:]
 

@@ -25,8 +25,10 @@ from streamsql.plan.visit import map_node, node_expressions, outer_refs
 class Cut:
     """A node whose inputs were replaced by placeholders.
 
-    root: the node, where every compiled leaf is a Scan of relation -(k + 1), named in{k}. leaves: the
-    plans that stood there. inner: of each leaf, whether it stands below a subquery or a lateral join.
+    root: the node, where every compiled leaf is a Scan of relation -(k + 1), named in{k}. leaves:
+    the
+    plans that stood there. inner: of each leaf, whether it stands below a subquery or a lateral
+    join.
     """
 
     root: LogicalPlan
@@ -100,7 +102,8 @@ def _cte_refs(node: LogicalPlan) -> set[int]:
 
 @dataclass(frozen=True)
 class Keys:
-    """How to recompute by key. output: the key's columns in the output; leaves: in each leaf, or None
+    """How to recompute by key. output: the key's columns in the output; leaves: in each leaf, or
+    None
     where any change touches all keys. extra: expressions to append to a Project for the key."""
 
     output: tuple[int, ...]
@@ -170,7 +173,8 @@ def _join_keys(root: plan.Join, found: Cut) -> tuple[Keys | None, str]:
 
 
 def _row_keys(root: LogicalPlan, found: Cut) -> tuple[Keys | None, str]:
-    """Row by row functions with subqueries or a lateral side: by the correlation, or by whole rows."""
+    """Row by row functions with subqueries or a lateral side: by the correlation, or by whole
+    rows."""
     if not found.leaves or found.inner[0] or any(not i for i in found.inner[1:]):
         return None, "its rows are not those of one input"
     outer = found.leaves[0].schema

@@ -22,7 +22,8 @@ WIDTH = 4
 class SetOperation(Operator):
     """Rows of the left input without, or together with, those of the right (EXCEPT, INTERSECT).
 
-    Algebra:  by the counts l, r of each row on both sides: EXCEPT ALL max(l - r, 0); EXCEPT l > 0 and r = 0;
+    Algebra:  by the counts l, r of each row on both sides: EXCEPT ALL max(l - r, 0); EXCEPT l > 0
+    and r = 0;
               INTERSECT ALL min(l, r); INTERSECT l > 0 and r > 0. Non-linear. NULLs are equal here.
     Output:   the change of that number for the rows that were touched; consolidated.
     State:    two counts for every distinct row of either side; freed when both are 0.

@@ -21,7 +21,8 @@ from streamsql.plan.nodes import LogicalPlan
 class CompiledView:
     """A view in the circuit.
 
-    output: the node whose deltas are the view's changes. new_nodes: nodes that did not exist before:
+    output: the node whose deltas are the view's changes. new_nodes: nodes that did not exist
+    before:
     they wait for `Circuit.backfill`. nodes: everything the view reads, in topological order.
     """
 

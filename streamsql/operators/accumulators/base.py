@@ -20,7 +20,8 @@ Cells = npt.NDArray[np.int64]
 class Accumulator(abc.ABC):
     """One aggregate over all groups: it owns the lanes [at, at + lanes) of each group's cells.
 
-    lanes: how many int64 lanes it needs. retracts: whether rows may be taken back. mergeable: whether
+    lanes: how many int64 lanes it needs. retracts: whether rows may be taken back. mergeable:
+    whether
     partial groups can be folded in (`merge`), which HOP and sessions use. Most keep
     everything in their lanes; those that can not override the `side` methods.
     """

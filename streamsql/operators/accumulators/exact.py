@@ -1,4 +1,5 @@
-"""SUM, AVG, VAR and STDDEV of floats under deletes: exact, so that nothing deleted leaves a trace."""
+"""SUM, AVG, VAR and STDDEV of floats under deletes: exact, so that nothing deleted leaves a
+trace."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class Digits:
 class ExactReal(Accumulator):
     """SUM and AVG of floats whose rows may be taken back.
 
-    Algebra:  linear: the sum is kept exactly, as a fixed-point number, and rounded once when it is read.
+    Algebra:  linear: the sum is kept exactly, as a fixed-point number, and rounded once when it
+    is read.
               NaN and infinities are counted apart.
     State:    [count, NaNs, +inf, -inf, rounded sum] a group, and its digits (2 to 4 as a rule).
     """

@@ -22,7 +22,8 @@ NAMES = frozenset({"var_samp", "var_pop", "variance", "stddev", "stddev_samp", "
 class Moments(Accumulator):
     """Variance of values whose rows are never taken back: Welford's running mean and M2.
 
-    Algebra:  count, mean and sum of squared distances; partial groups by Chan's rule.  Not linear in
+    Algebra:  count, mean and sum of squared distances; partial groups by Chan's rule.  Not linear
+    in
               floats: `ExactMoments` does it under deletes.
     State:    [count, mean, M2] a group.
     """
@@ -59,7 +60,8 @@ class Moments(Accumulator):
 class ExactMoments(Accumulator):
     """Variance of values whose rows may be taken back: exact sums of x and of x * x.
 
-    Algebra:  linear: n, sum x, sum x^2; the variance is (n * sum x^2 - (sum x)^2) / n^2 in doubled precision.
+    Algebra:  linear: n, sum x, sum x^2; the variance is (n * sum x^2 - (sum x)^2) / n^2 in
+    doubled precision.
     State:    [count, NaNs, +inf, -inf, n * variance] a group, and the digits of two sums.
     """
 

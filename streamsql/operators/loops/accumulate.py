@@ -1,7 +1,8 @@
 """Folding rows into the cells of their groups.
 
 `cells` is int64 [groups, lanes], one row a group, so that everything known of a group is in one or
-two cache lines. Lane 0 holds the number of rows, lane 1 the stamp of the tick that touched the group
+two cache lines. Lane 0 holds the number of rows, lane 1 the stamp of the tick that touched the
+group
 last; aggregates own the lanes from `at` on. Common arguments: `slots` int64[n], the group of
 each row; `weights` int64[n], or empty = all +1; a column as (`address`, `width`, `valid`,
 `valid_offset`), see `columns.Flat`.
@@ -77,7 +78,8 @@ def changed(old: Cells, new: Cells, out: Any) -> None:
 
 @kernel
 def first_rows(slots: Any, first_new: int, out: Any) -> None:
-    """out: int64[new groups], the first row of each; new groups are numbered in order of appearance."""
+    """out: int64[new groups], the first row of each; new groups are numbered in order of
+    appearance."""
     expected = first_new
     for i in range(slots.size):
         if slots[i] == expected:

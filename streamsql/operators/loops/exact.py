@@ -1,6 +1,7 @@
 """Exact sums of floats: every value is cut into 32-bit digits of one huge fixed-point number.
 
-A finite float64 is m * 2^e with |m| < 2^53. With the lowest bit of all at 2^-1074, it covers at most three
+A finite float64 is m * 2^e with |m| < 2^53. With the lowest bit of all at 2^-1074, it covers at
+most three
 digits of base 2^32, numbered from 0. Each group keeps the digits it needs, as int64 entries (index
 slots) in a chain: `chain` (group -> first entry), `following`, `digit_of`, `value`. Sums are the
 same whatever the order of rows, and what is taken back leaves nothing behind.
@@ -61,7 +62,8 @@ def digits_of(
 ) -> int:  # fmt: skip
     """Cut each value (or its square) into digits; count special ones in the cells.
 
-    width: 8 or 4 = floats, negative = integers of that many bytes, times `scale`. Cells: lanes [count,
+    width: 8 or 4 = floats, negative = integers of that many bytes, times `scale`. Cells: lanes
+    [count,
     NaNs, +infinities, -infinities] from `at`; counted only while `squares` is False. Outputs:
     int64[6 n], filled up to the returned number.
     """
@@ -145,7 +147,8 @@ def collect(g: int, chain: Any, following: Any, digit_of: Any, value: Any, out: 
 
 @device
 def leading(digits: Any, top: int) -> tuple[float, int]:
-    """(the three digits from `top` down as a float rounded to nearest even, the lowest of them)."""
+    """(the three digits from `top` down as a float rounded to nearest even, the lowest of
+    them)."""
     high = np.uint64(digits[top])
     middle = np.uint64(digits[top - 1]) if top >= 1 else np.uint64(0)
     low = np.uint64(digits[top - 2]) if top >= 2 else np.uint64(0)

@@ -1,6 +1,7 @@
 """Session windows row by row: where each row belongs, which sessions grow together, what is late.
 
-The sessions of a partition are a list from the newest to the oldest (`head`, `older`, `newer`). Two of
+The sessions of a partition are a list from the newest to the oldest (`head`, `older`, `newer`).
+Two of
 them are always more than `gap` apart. All times are int64 µs. A session is closed for a row when
 last + gap + lateness <= the row's watermark.
 """
@@ -29,11 +30,14 @@ def place(
 ) -> None:  # fmt: skip
     """Put each row into its session, in the order of arrival.
 
-    parts, times: int64[n], partition slot and event time. marks: int64[n], the watermark before each
+    parts, times: int64[n], partition slot and event time. marks: int64[n], the watermark before
+    each
     row, or empty = nothing is ever late. floor: int64[partitions], the last event time of the
     newest session that was freed; nothing at most `gap` above it is on time. Sessions: bounds
-    `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last` its bounds
-    before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met in this tick, merged
+    `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last`
+    its bounds
+    before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met in
+    this tick, merged
     ones too. out: int64[n], the session (before later merges), or NONE = late.
     """
     judged = marks.size > 0
@@ -175,7 +179,8 @@ def touch(
 
 @kernel
 def pieces(group: Any, times: Any, gap: int, longest: int, out_start: Any, out_end: Any) -> None:
-    """Bounds of the session of each row, rows sorted by (group, time): cut at gaps, and where a row
+    """Bounds of the session of each row, rows sorted by (group, time): cut at gaps, and where a
+    row
     lies `longest` (0 = no limit) or more behind its session's start."""
     n = times.size
     i = 0
