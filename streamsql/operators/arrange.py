@@ -30,6 +30,7 @@ class Arrange(Operator):
         super().__init__(schema)
         self._stored = Arrangement(schema)
         self._nothing = Arrangement(schema)
+        self.readers = 0
         self._pending: list[Delta] = []
 
     @property
@@ -37,8 +38,9 @@ class Arrange(Operator):
         """The rows as they were before this tick."""
         return self._nothing if self.given_whole else self._stored
 
-    def add_key(self, columns: Sequence[int]) -> int:
-        """Index the rows by these columns; returns the key id for `rows.probe`."""
+    def add_reader(self, columns: Sequence[int]) -> int:
+        """Index the rows by these columns for one more operator; the key id for `rows.probe`."""
+        self.readers += 1
         self._nothing.add_key(columns)
         return self._stored.add_key(columns)
 

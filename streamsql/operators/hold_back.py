@@ -73,9 +73,7 @@ class HoldBack(Operator):
         if not bool(late.any()):
             return delta, times
         judged = Delta(delta.batch, delta.weights, before)
-        report_late(
-            step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins
-        )
+        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins)
         kept = np.flatnonzero(~late)
         return delta.take(kept), times[kept]
 
@@ -119,7 +117,11 @@ class HoldBack(Operator):
 
     def _release(self, watermark: int) -> Delta:
         out = []
-        limit = watermark - self.lateness_us if watermark > NO_WATERMARK + self.lateness_us else watermark
+        limit = (
+            watermark - self.lateness_us
+            if watermark > NO_WATERMARK + self.lateness_us
+            else watermark
+        )
         while self.heap and watermark < END_OF_TIME and self.heap[0] <= limit:
             time_us = heapq.heappop(self.heap)
             whole = self._shrink(time_us)

@@ -32,7 +32,7 @@ class Side:
         self.arrange = arrange
         self.keys = tuple(keys)
         self.strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
-        self.key_id = arrange.add_key(self.keys)
+        self.key_id = arrange.add_reader(self.keys)
 
     def lanes(self, batch: pa.RecordBatch) -> tuple[Lanes, BoolArray]:
         """(hashed keys, rows whose key matches nothing because of a NULL)."""
@@ -74,37 +74,35 @@ class Join(Operator):
             a_lanes, a_skip = self.left.lanes(a.batch)
             position, row, weight = self.right.probe(a_lanes, a_skip)
             if position.size:
-                parts.append(self._left_changed(a, position, row, weight))
+                parts.append(self._pairs(self._left_changed(a, position, row), a, position, weight,
+                                         self._watermark(a, position, self.right)))  # fmt: skip
+        early = bool(a) and bool(b) and self._alone(self.left)
+        if early:
+            # nobody else reads the left rows: take the new ones in now, and look once instead of twice
+            self.left.arrange.commit()
         if b:
             b_lanes, b_skip = self.right.lanes(b.batch)
             position, row, weight = self.left.probe(b_lanes, b_skip)
             if position.size:
-                parts.append(self._right_changed(b, position, row, weight))
-        if a and b:
+                parts.append(self._pairs(self._right_changed(b, position, row), b, position, weight,
+                                         self._watermark(b, position, self.left)))  # fmt: skip
+        if a and b and not early:
             i, j = match(a_lanes, a_skip, b_lanes, b_skip)
             if i.size:
                 parts.append(self._both_changed(a, b, i, j))
         return drop_closed(step, self, concat(parts, self.schema))
 
-    def _left_changed(
-        self, a: Delta, position: Int64Array, row: Int64Array, weight: Int64Array
-    ) -> Delta:
-        columns = [
-            *take_rows(a.batch, position).columns,
-            *self.right.arrange.rows.take(row).columns,
-        ]
-        watermark = self._watermark(a, position, self.right)
-        return self._pairs(columns, a, position, weight, watermark)
+    def _alone(self, side: Side) -> bool:
+        """Whether this join is the only reader of one side's arrangement."""
+        return side.arrange.readers == 1 and self.left.arrange is not self.right.arrange
 
-    def _right_changed(
-        self, b: Delta, position: Int64Array, row: Int64Array, weight: Int64Array
-    ) -> Delta:
-        columns = [
-            *self.left.arrange.rows.take(row).columns,
-            *take_rows(b.batch, position).columns,
-        ]
-        watermark = self._watermark(b, position, self.left)
-        return self._pairs(columns, b, position, weight, watermark)
+    def _left_changed(self, a: Delta, position: Int64Array, row: Int64Array) -> list[pa.Array]:
+        left = take_entries(a.batch, position)
+        return [*left.columns, *self.right.arrange.rows.take(row).columns]
+
+    def _right_changed(self, b: Delta, position: Int64Array, row: Int64Array) -> list[pa.Array]:
+        right = take_entries(b.batch, position)
+        return [*self.left.arrange.rows.take(row).columns, *right.columns]
 
     def _both_changed(self, a: Delta, b: Delta, i: Int64Array, j: Int64Array) -> Delta:
         columns = [*take_rows(a.batch, i).columns, *take_rows(b.batch, j).columns]
@@ -142,7 +140,8 @@ class Join(Operator):
             return Delta.empty(self.schema)
         lanes, skip = self.left.lanes(a.batch)
         position, row, weight = self.right.probe(lanes, skip)
-        return self._left_changed(a, position, row, weight)
+        columns = self._left_changed(a, position, row)
+        return self._pairs(columns, a, position, weight, None)
 
     def explain(self) -> dict[str, str]:
         return {"detail": keys_text(self.left, self.right.arrange.schema, self.right.keys)}
@@ -157,6 +156,14 @@ def keys_text(left: Side, right: Schema, right_keys: Sequence[int]) -> str:
         f"{rows[a].name or '?'} = {right[b].name or '?'}"
         for a, b in zip(left.keys, right_keys, strict=True)
     )
+
+
+def take_entries(batch: pa.RecordBatch, position: Int64Array) -> pa.RecordBatch:
+    """The entries at these ascending positions; the batch itself where each matched once."""
+    n = batch.num_rows
+    if position.size == n and bool((position[1:] > position[:-1]).all()):
+        return batch
+    return take_rows(batch, position)
 
 
 def match(

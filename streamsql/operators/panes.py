@@ -155,9 +155,7 @@ class PaneAggregate(Aggregate):
             return None
         some = np.zeros(which.size, np.bool_)
         some[rows[late]] = True
-        report_late(
-            step, self, delta, which[some], times, self.rows_schema, self.input_origins
-        )
+        report_late(step, self, delta, which[some], times, self.rows_schema, self.input_origins)
         keep = some[rows] & ~late
         rows, start, end = which[rows[keep]], start[keep], end[keep]
         single = Delta(
@@ -253,7 +251,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     if folding is None or not folding.mergeable:
         return None
     late = closes_by(below, found.time_column)
-    close = _close(keys) if late else None
+    close = _close(keys, grid) if late else None
     on_close = close is not None and build.closes_here(node)
 
     def make() -> PaneAggregate:
@@ -263,7 +261,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             node.schema, below.schema, keys, _hashed(keys, grid), fresh, found.time_column, grid,
             late=late, close=close, on_close=on_close,
         )  # fmt: skip
-        pane_facts(below, made, keys, late, on_close)
+        pane_facts(below, made, keys, late, on_close, exact_us(grid.size))
         made.input_origins = below.origins
         return made
 
@@ -294,20 +292,28 @@ def _hashed(keys: Sequence[int], grid: Grid) -> list[int]:
     return sorted([i for i, k in enumerate(keys) if k >= 0] + needed)
 
 
-def _close(keys: Sequence[int]) -> tuple[int, int] | None:
-    """Which key tells when the window closes."""
-    for which, plus in ((END, 0), (TIME, 1)):
+def _close(keys: Sequence[int], grid: Grid) -> tuple[int, int] | None:
+    """Which key tells when the window closes, and the µs to add to it."""
+    for which, plus in ((END, 0), (TIME, 1), (START, exact_us(grid.size))):
         if which in keys:
             return keys.index(which), plus
     return None
 
 
 def pane_facts(
-    below: Operator, made: Operator, keys: Sequence[int], late: bool, on_close: bool
+    below: Operator,
+    made: Operator,
+    keys: Sequence[int],
+    late: bool,
+    on_close: bool,
+    size_us: int | None = None,
 ) -> None:
-    """What is known of the output columns of an aggregate over a window function."""
+    """What is known of the output columns of an aggregate over a window function; size_us: from
+    the start of every window to its end, if that is always the same."""
     aggregate_facts(below, made, keys, on_close)
     for i, k in enumerate(keys):
         if late and k in (END, TIME):
             made.closes = {**made.closes, i: 0 if k == END else 1}
             made.event_times |= {i}
+        if late and k == START and size_us is not None:
+            made.closes = {**made.closes, i: size_us}

@@ -32,7 +32,7 @@ class Port:
     keys: tuple[int, ...] | None
 
     def __post_init__(self) -> None:
-        self.key_id = -1 if self.keys is None else self.arrange.add_key(self.keys)
+        self.key_id = self.arrange.add_reader(self.keys or ())
 
     def rows(self, delta: Delta, lanes: Lanes | None) -> pa.Table:
         """The input's rows after this tick, of these keys (distinct lanes) or all; by arrival."""

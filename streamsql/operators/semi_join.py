@@ -161,9 +161,7 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
 
     def make() -> SemiJoin:
         side = Side(arrange, parts.left_keys, parts.null_safe)
-        made = SemiJoin(
-            arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti
-        )
+        made = SemiJoin(arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti)
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
         made.lateness_us = max(arrange.lateness_us, below.lateness_us)

@@ -71,9 +71,7 @@ class Session(Operator):
         self.longest_us = 0 if node.max_size is None else exact_us(node.max_size)
         self.partition_schema = input_schema.select(node.partition_by)
         self.needs_time = closes
-        self.bounds = SessionBounds(
-            self.partition_schema, exact_us(node.size), lateness_us, closes
-        )
+        self.bounds = SessionBounds(self.partition_schema, exact_us(node.size), lateness_us, closes)
         self.rows = Groups(input_schema, range(len(input_schema)), WIDTH, exact=True)
         self.order = OrderedTree(3)
 
@@ -334,7 +332,9 @@ class Session(Operator):
         self.rows.load(saved.inner("rows", state))
         live = self.rows.live()
         cells = self.rows.cells[live]
-        self.order.add(np.column_stack([cells[:, PART], cells[:, TIME], live]), np.ones(live.size, np.int64))
+        self.order.add(
+            np.column_stack([cells[:, PART], cells[:, TIME], live]), np.ones(live.size, np.int64)
+        )
 
     def state_rows(self) -> int:
         return self.rows.count + self.bounds.count

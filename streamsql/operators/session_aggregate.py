@@ -100,9 +100,7 @@ class SessionAggregate(Operator):
         sessions, touched = bounds.place(bounds.partition_slots(keys), times, delta.row_watermark)
         late = np.flatnonzero(sessions < 0)
         if late.size:
-            report_late(
-                step, self, delta, late, times, self.input_schema, self.input_origins
-            )
+            report_late(step, self, delta, late, times, self.input_schema, self.input_origins)
             kept = np.flatnonzero(sessions >= 0)
             delta, sessions = delta.take(kept), sessions[kept]
         self._room()

@@ -120,9 +120,7 @@ class SessionBounds:
         known = marks > NO_WATERMARK + self.lateness_us
         return bool((known & (times <= marks - self.lateness_us)).any())
 
-    def late_inserts(
-        self, parts: Int64Array, times: Int64Array, marks: Int64Array
-    ) -> BoolArray:
+    def late_inserts(self, parts: Int64Array, times: Int64Array, marks: Int64Array) -> BoolArray:
         """Which rows are late, row by row in their order; the sessions stay as they are."""
         names = ("head", "floor", "numbers", *_BY_SESSION)
         self._room(self.slots + times.size)
@@ -134,9 +132,7 @@ class SessionBounds:
         self.queue = queue
         return out < 0
 
-    def late_deletes(
-        self, parts: Int64Array, times: Int64Array, marks: Int64Array
-    ) -> BoolArray:
+    def late_deletes(self, parts: Int64Array, times: Int64Array, marks: Int64Array) -> BoolArray:
         """Which retractions come too late: their session is closed, or freed already."""
         sessions = self.locate(parts, times)
         known = np.maximum(sessions, 0)

@@ -169,4 +169,3 @@ def _over_stamp(node: plan.Project, below: plan.LogicalPlan, build: Builder) -> 
     placeholder = node.input if isinstance(node.input, plan.Scan) else node.input.inputs()[0]
     build.preset(placeholder, stamped)
     return build.lower(node)
-

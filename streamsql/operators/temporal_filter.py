@@ -80,7 +80,9 @@ class TemporalFilter(Map):
         return Delta(out.batch, out.weights, out.row_watermark, False)
 
     def _moments(self, now_us: int, batch: pa.RecordBatch) -> Int64Array:
-        found = self._rows_sides.run_skipping(batch, now_us, on_error="null", timezone=self.timezone)
+        found = self._rows_sides.run_skipping(
+            batch, now_us, on_error="null", timezone=self.timezone
+        )
         candidates = []
         for condition, column in zip(self.conditions, found.columns, strict=True):
             moments, valid = condition.moments(column, self.timezone)

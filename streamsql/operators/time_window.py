@@ -163,6 +163,8 @@ def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: b
     if late:
         made.closes = {**made.closes, start + 1: 0, start + 2: 1}
         made.event_times |= {start + 1, start + 2}
+        if node.kind != "session" and grid_of(node).is_exact:
+            made.closes[start] = exact_us(node.size)
     if node.kind in ("tumble", "hop"):
         made.determined = {**made.determined, start + 1: start, start + 2: start}
     elif node.kind == "cumulate":

@@ -44,9 +44,7 @@ def relation_names(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
             yield node.relation_id, node.name
 
 
-def node_facts(
-    node: Node, names: dict[str, str], analyze: bool, verbose: bool
-) -> dict[str, Any]:
+def node_facts(node: Node, names: dict[str, str], analyze: bool, verbose: bool) -> dict[str, Any]:
     """What EXPLAIN tells of one node, in the order of telling."""
     operator = node.operator
     said = operator.explain()

@@ -153,7 +153,7 @@ def run(
     view.start(Step(0, 0), nothing)
     kept = Arrangement(view.schema, query.key)
     bids = batches(tables[0], tick_rows)
-    share = -(-tables[1].num_rows // len(bids))
+    share = max(1, -(-tables[1].num_rows // len(bids)))
     auctions = batches(tables[1], share)
     seen = 0
     start = time.perf_counter()
@@ -174,6 +174,7 @@ def batch_seconds(sql: str, tables: Sequence[pa.Table]) -> tuple[float, int]:
     """DuckDB's best of two runs, one thread, tables in its own memory; the result kept as a table."""
     con = duckdb.connect()
     con.execute("SET threads = 1")
+    con.execute("SET enable_progress_bar = false")
     for name, table, schema in (("bid", tables[0], BID), ("auction", tables[1], AUCTION)):
         con.register("arrow", table.rename_columns(list(schema.names)))
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow")

@@ -212,7 +212,7 @@ class View:
     def delete(self, *rows: Row, out_of: int = 0) -> Delta:
         return self.step([(out_of, row, -1) for row in rows])
 
-    def at(self, text: str) -> "Change":
+    def at(self, text: str) -> Change:
         """One tick from a picture: lines of `+ 1 a` or `- 1 a`, `t1 + 1 a` for another table; NULL, and
         times of day `10:05` or `10:05:30` on 2024-06-01."""
         delta = self.step([event for line in text.splitlines() for event in self._event(line)])

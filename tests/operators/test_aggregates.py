@@ -262,7 +262,9 @@ def test_two_views_of_one_query_share_their_operators_and_the_second_starts_fill
         {0: view.sources[0]},
     )
     assert len(view.circuit.nodes) == nodes
-    rows = Delta(__import__("tests.operators.harness", fromlist=["x"]).to_batch([("a", 1)], KV.schema))
+    rows = Delta(
+        __import__("tests.operators.harness", fromlist=["x"]).to_batch([("a", 1)], KV.schema)
+    )
     first = again.start(Step(9, 0), {view.sources[0]: rows})
     assert first.batch.to_pylist() == [{"c0": "a", "c1": 1}]
     assert again.drop() == []

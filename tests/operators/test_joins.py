@@ -105,9 +105,7 @@ def test_left_join_replaces_null_row_when_match_arrives() -> None:
 
 
 def test_full_join_keeps_both_sides_that_match_nothing() -> None:
-    view = view_of(
-        "SELECT t0.k, v, t1.k, w FROM t0 FULL JOIN t1 ON t0.k = t1.k", [LEFT, RIGHT]
-    )
+    view = view_of("SELECT t0.k, v, t1.k, w FROM t0 FULL JOIN t1 ON t0.k = t1.k", [LEFT, RIGHT])
     view.at("""t0 + 1 a
                t1 + 2 x""").gives("""+ 1 a NULL NULL
                                      + NULL NULL 2 x""")

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamsql.circuit.operator import Algebra, Operator, Step
+from streamsql.circuit.operator import Algebra, Step
 from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER, TEXT, TIMESTAMP
 from streamsql.operators import OPERATORS
 from streamsql.operators.arrange import Arrange
 from streamsql.operators.source import Source
-from tests.operators.harness import Table, View, bag_of, random_history, view_of
+from tests.operators.harness import Table, View, random_history, view_of
 
 TIMES = [__import__("datetime").datetime(2024, 1, 1, 0, 0, 7 * i) for i in range(8)]
 TABLES = [
@@ -83,9 +83,6 @@ def test_empty_in_empty_out(name: str) -> None:
         step = Step(99, 0)
         step.input_watermarks = tuple(view.circuit.nodes[i].watermark for i in node.inputs)
         assert not node.operator.step(step, *empty), node.label
-
-
-
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -227,7 +227,7 @@ def test_result_and_late_rows_do_not_depend_on_ticks(sql, on_close, seed, late_s
         assert view.output == views[0].output
     if "JOIN" not in sql:  # a pair is judged once for each tick that makes it
         assert len({sum(late.batch.num_rows for late in v.late) for v in views}) == 1
-    if on_close and "x" != sql[-1]:
+    if on_close and sql[-1] != "x":
         assert all((d.weights_or_ones() > 0).all() for v in views for d in v.deltas)
 
 

@@ -111,7 +111,7 @@ class OrderedExtreme(Accumulator):
 
     def tidy(self, cells: Cells) -> None:
         held = int(np.count_nonzero(cells[:, self.at + 1])) if self._is_full() else 0
-        if held and self.shown.num_rows > 2 * held + SPARE_ROWS or self._is_full() and not held:
+        if (held and self.shown.num_rows > 2 * held + SPARE_ROWS) or (self._is_full() and not held):
             slots = np.flatnonzero(cells[:, self.at + 1])
             self.shown.rebuild(cells[slots, self.at + 1] - 1)
             cells[slots, self.at + 1] = 1 + np.arange(slots.size)
