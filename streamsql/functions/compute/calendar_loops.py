@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from streamsql.kernels.jit import kernel
+from streamsql.functions.compute.loops import loop
 
 
 @njit
@@ -31,7 +31,7 @@ def _days(year, month, day):  # type: ignore[no-untyped-def]
     return era * 146097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719468
 
 
-@kernel
+@loop(0)
 def civil(days, year, month, day):  # type: ignore[no-untyped-def]
     """year, month, day [n] of day numbers int64 [n]; neighbours are often equal."""
     last = np.int64(-(2**62))
@@ -45,7 +45,7 @@ def civil(days, year, month, day):  # type: ignore[no-untyped-def]
         day[i] = d
 
 
-@kernel
+@loop(0, 1, 2)
 def days_of(year, month, day, out):  # type: ignore[no-untyped-def]
     """Day numbers of dates, int64 [n] each."""
     for i in range(out.size):

@@ -28,13 +28,13 @@ from streamsql.functions.compute.int128 import (
     neg128,
     umul64,
 )
-from streamsql.kernels.jit import kernel
+from streamsql.functions.compute.loops import loop
 
 BAD_OVERFLOW = 1
 BAD_ZERO = 2
 
 
-@kernel
+@loop(0)
 def int_times_constant(a, m, out):  # type: ignore[no-untyped-def]
     """out = a * m for int64 a [n] and an int64 m: always fits."""
     negative_m = m < 0
@@ -50,7 +50,7 @@ def int_times_constant(a, m, out):  # type: ignore[no-untyped-def]
         out[i, 1] = high
 
 
-@kernel
+@loop(0)
 def int_to_decimal(a, out):  # type: ignore[no-untyped-def]
     """Sign-extend int64 [n] to 128 bits."""
     for i in range(a.size):
@@ -69,7 +69,7 @@ def _store(out, bad, i, negative, low, high, ll, lh):  # type: ignore[no-untyped
     out[i, 1] = high
 
 
-@kernel
+@loop(0, 2)
 def multiply(a, sa, b, sb, drop, precision, out, bad):  # type: ignore[no-untyped-def]
     """out = round(a * b / 10^drop), below 10^precision."""
     limbs = np.zeros(LIMBS, np.uint64)
@@ -111,7 +111,7 @@ def _up(low, high, k):  # type: ignore[no-untyped-def]
     return not overflow, l0, top
 
 
-@kernel
+@loop(0, 3)
 def add(a, sa, ka, b, sb, kb, subtract, precision, out, bad):  # type: ignore[no-untyped-def]
     """out = a * 10^ka ± b * 10^kb, below 10^precision."""
     ll, lh = POW10[precision, 0], POW10[precision, 1]
@@ -141,7 +141,7 @@ def add(a, sa, ka, b, sb, kb, subtract, precision, out, bad):  # type: ignore[no
     return any_bad
 
 
-@kernel
+@loop(0)
 def rescale(a, k, precision, mode, out, bad):  # type: ignore[no-untyped-def]
     """out = a * 10^k below 10^precision; for k < 0 by mode: 0 half away, 1 towards zero,
     2 floor, 3 ceiling."""
@@ -206,7 +206,7 @@ def _divide_small(a, factor, b):  # type: ignore[no-untyped-def]
     return (q1 << U32) | q0, (q3 << U32) | q2, t - q0 * b
 
 
-@kernel
+@loop(0, 2)
 def divide(a, sa, b, sb, k, precision, out, bad):  # type: ignore[no-untyped-def]
     """out = round(a * 10^k / b), below 10^precision; k <= 76."""
     u = np.zeros(LIMBS, np.uint64)
@@ -251,7 +251,7 @@ def divide(a, sa, b, sb, k, precision, out, bad):  # type: ignore[no-untyped-def
     return any_bad
 
 
-@kernel
+@loop(0, 3)
 def remainder(a, sa, ka, b, sb, kb, out, bad):  # type: ignore[no-untyped-def]
     """out = a * 10^ka mod b * 10^kb with the sign of a."""
     u = np.zeros(LIMBS, np.uint64)
@@ -280,7 +280,7 @@ def remainder(a, sa, ka, b, sb, kb, out, bad):  # type: ignore[no-untyped-def]
     return any_bad
 
 
-@kernel
+@loop(0)
 def to_int64(a, scale, limit, out, bad):  # type: ignore[no-untyped-def]
     """out = round(a / 10^scale), halves away from zero; bad unless -limit-1 <= out <= limit."""
     limbs = np.zeros(8, np.uint64)
@@ -301,7 +301,7 @@ def to_int64(a, scale, limit, out, bad):  # type: ignore[no-untyped-def]
     return any_bad
 
 
-@kernel
+@loop(0, 3)
 def compare(a, sa, ka, b, sb, kb, out):  # type: ignore[no-untyped-def]
     """out = -1, 0, 1: the order of a * 10^ka and b * 10^kb, exact for any scale."""
     for i in range(out.size):

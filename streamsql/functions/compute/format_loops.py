@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from streamsql.functions.compute.int128 import POW10, U0, U32, less128, magnitude
-from streamsql.kernels.jit import kernel
+from streamsql.functions.compute.loops import loop
 
 _TEN9 = np.uint64(1_000_000_000)
 _TEN = np.uint64(10)
@@ -62,7 +62,7 @@ def _trailing_zeros(low, high, scale):  # type: ignore[no-untyped-def]
     return min(zeros, scale)
 
 
-@kernel
+@loop(0)
 def decimal_offsets(a, scale, trim, offsets, drop):  # type: ignore[no-untyped-def]
     """offsets of the texts; drop [n]: decimals left out (trailing zeros, when `trim`)."""
     total = 0
@@ -77,7 +77,7 @@ def decimal_offsets(a, scale, trim, offsets, drop):  # type: ignore[no-untyped-d
     return total
 
 
-@kernel
+@loop(0, 2, 3)
 def decimal_text(a, scale, offsets, drop, out):  # type: ignore[no-untyped-def]
     """Write the texts whose offsets `decimal_offsets` found."""
     digits = np.zeros(48, np.uint8)
@@ -177,7 +177,7 @@ def _clock(out, at, us):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
+@loop(0, 1)
 def date_text(days, usual, out):  # type: ignore[no-untyped-def]
     """YYYY-MM-DD, 10 bytes a row; rows not `usual` (year outside 1 … 9999) are left blank."""
     for i in range(days.size):
@@ -188,7 +188,7 @@ def date_text(days, usual, out):  # type: ignore[no-untyped-def]
                 out[i * 10 + k] = 32
 
 
-@kernel
+@loop(0)
 def time_offsets(us, offsets):  # type: ignore[no-untyped-def]
     """offsets of HH:MM:SS[.f] texts."""
     total = 0
@@ -198,7 +198,7 @@ def time_offsets(us, offsets):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@loop(0, 1)
 def time_text(us, offsets, out):  # type: ignore[no-untyped-def]
     """HH:MM:SS[.f]."""
     for i in range(us.size):
@@ -212,7 +212,7 @@ def _suffix_width(offset):  # type: ignore[no-untyped-def]
     return 6 if offset % 3600 else 3
 
 
-@kernel
+@loop(0, 1, 2)
 def timestamp_offsets(us, zone_offsets, usual, offsets):  # type: ignore[no-untyped-def]
     """offsets of "YYYY-MM-DD HH:MM:SS[.f][+HH[:MM]]" texts. zone_offsets: seconds [n], or [0]
     without a suffix; us is local. Rows not `usual` are empty."""
@@ -226,7 +226,7 @@ def timestamp_offsets(us, zone_offsets, usual, offsets):  # type: ignore[no-unty
     return total
 
 
-@kernel
+@loop(0, 1, 2, 3)
 def timestamp_text(us, zone_offsets, usual, offsets, out):  # type: ignore[no-untyped-def]
     """Write the texts whose offsets `timestamp_offsets` found."""
     for i in range(us.size):
@@ -250,7 +250,7 @@ def timestamp_text(us, zone_offsets, usual, offsets, out):  # type: ignore[no-un
                 _two(out, at + 7, z % 60)
 
 
-@kernel
+@loop(0, 1, 2)
 def hex_text(offsets, data, out_offsets, out):  # type: ignore[no-untyped-def]
     r"""\x… of each value; out_offsets are given: 2 + 2 * length each."""
     for i in range(offsets.size - 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from streamsql.kernels.jit import kernel
+from streamsql.functions.compute.loops import loop
 
 
 @njit
@@ -55,7 +55,7 @@ def _skip_value(data, at, end):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
+@loop(0, 1, 2, 3)
 def find_key(starts, ends, data, key, out_starts, out_ends):  # type: ignore[no-untyped-def]
     """The value of `key` (bytes of the quoted JSON string) in each object; the last of
     duplicates."""
@@ -91,7 +91,7 @@ def find_key(starts, ends, data, key, out_starts, out_ends):  # type: ignore[no-
                 break
 
 
-@kernel
+@loop(0, 1, 2)
 def find_index(starts, ends, data, index, out_starts, out_ends):  # type: ignore[no-untyped-def]
     """Element `index` of each array, negative from the back."""
     for i in range(starts.size):
@@ -124,7 +124,7 @@ def find_index(starts, ends, data, index, out_starts, out_ends):  # type: ignore
                     break
 
 
-@kernel
+@loop(0, 1, 2)
 def classify(starts, ends, data, out):  # type: ignore[no-untyped-def]
     """The first byte of each value and whether a string holds a backslash:
     0 absent, 1 null, 2 plain string, 3 string with escapes, 4 anything else."""
@@ -235,6 +235,21 @@ def _scan_word(data, at, end, out, o):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _in_order(out, last, last_end, begin, end):  # type: ignore[no-untyped-def]
+    """Whether the key out[begin:end] comes after out[last:last_end]: longer, or larger bytes."""
+    if last < 0:
+        return True
+    size = last_end - last
+    length = end - begin
+    if length != size:
+        return length > size
+    for k in range(length):
+        if out[begin + k] != out[last + k]:
+            return out[begin + k] > out[last + k]
+    return False
+
+
+@njit
 def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-untyped-def]
     """Write one document in jsonb's normal form from out[o]; returns its end, or -1 if the document
     is not valid or needs more than spacing (unsorted keys, escapes, exponents)."""
@@ -245,26 +260,14 @@ def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-u
         if at >= end:
             return -1
         c = data[at]
-        if expect_key:
-            if c != 34:
-                return -1
-            begin = o
-            at, o = _scan_string(data, at, end, out, o, True)
+        begin = o
+        if c == 34:
+            at, o = _scan_string(data, at, end, out, o, expect_key)
             if at < 0:
                 return -1
-            last, size = key_at[depth], key_end[depth] - key_at[depth]
-            if last >= 0:
-                length = o - begin
-                if length < size:
-                    return -1
-                if length == size:
-                    greater = False
-                    for k in range(length):
-                        if out[begin + k] != out[last + k]:
-                            greater = out[begin + k] > out[last + k]
-                            break
-                    if not greater:
-                        return -1
+        if expect_key:
+            if c != 34 or not _in_order(out, key_at[depth], key_end[depth], begin, o):
+                return -1
             key_at[depth], key_end[depth] = begin, o
             at = _skip_space(data, at, end)
             if at >= end or data[at] != 58:
@@ -294,7 +297,7 @@ def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-u
                 expect_key = c == 123
                 continue
         elif c == 34:
-            at, o = _scan_string(data, at, end, out, o, False)
+            pass
         elif c == 45 or 48 <= c <= 57:
             at, o = _scan_number(data, at, end, out, o)
         else:
@@ -323,7 +326,7 @@ def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-u
             depth -= 1
 
 
-@kernel
+@loop(0, 1, 2)
 def normalise(offsets, data, valid, out_offsets, out, hard, kinds, key_at, key_end):  # type: ignore[no-untyped-def]
     """Each row in jsonb's normal form; hard [n] marks the rows that need the slow way (then empty).
     out: twice the bytes of the input. kinds, key_at, key_end: scratch, one a nesting level."""

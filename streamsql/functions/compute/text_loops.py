@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streamsql.kernels.jit import kernel
+from streamsql.functions.compute.loops import loop
 
 
-@kernel
+@loop(0, 1)
 def gather_offsets(starts, ends, out_offsets):  # type: ignore[no-untyped-def]
     """Offsets of the slices [start, end) of each row; returns the bytes in all."""
     total = 0
@@ -15,7 +15,7 @@ def gather_offsets(starts, ends, out_offsets):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@loop(0, 1, 2, 3)
 def gather(data, starts, ends, out_offsets, out):  # type: ignore[no-untyped-def]
     """Copy the slices."""
     for i in range(starts.size):
@@ -25,7 +25,7 @@ def gather(data, starts, ends, out_offsets, out):  # type: ignore[no-untyped-def
             at += 1
 
 
-@kernel
+@loop(0, 1, 2)
 def split_ranges(offsets, data, separator, n, starts, ends, there):  # type: ignore[no-untyped-def]
     """Byte range of the n-th field (n > 0 from the front, n < 0 from the back); empty if there is
     none.
@@ -98,7 +98,7 @@ def split_ranges(offsets, data, separator, n, starts, ends, there):  # type: ign
                 at += 1
 
 
-@kernel
+@loop(0, 1)
 def count_byte(offsets, data, byte, out):  # type: ignore[no-untyped-def]
     """Occurrences of one byte in each row."""
     for i in range(out.size):
@@ -109,7 +109,7 @@ def count_byte(offsets, data, byte, out):  # type: ignore[no-untyped-def]
         out[i] = count
 
 
-@kernel
+@loop(0, 1)
 def remove_byte(offsets, data, byte, out_offsets, out):  # type: ignore[no-untyped-def]
     """Each row without the byte; returns the bytes written."""
     at = 0
