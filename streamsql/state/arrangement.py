@@ -49,12 +49,10 @@ class Arrangement:
     """A Z-set of rows.
 
     identity: columns that identify a row (a primary key): a retraction then finds its row by them
-    alone.
-        None = all columns; equal rows share one stored row and its weight.
+        alone. None = all columns; equal rows share one stored row and its weight.
     allow_negative: weights may fall below 0 (intermediate Z-sets); else that is NegativeWeight.
     State: rows by column, a weight per row once one differs from 1, identity index once something
-    is
-        retracted, a multimap per key that is probed. Dead rows never outnumber the live ones for
+        is retracted, a multimap per key that is probed. Dead rows never outnumber the live ones for
         long: chunks of rows are emptied, a few rows at each change, and used again.
     Cost: append of insertions = memory speed; else O(delta), whatever is stored.
     """

@@ -52,14 +52,13 @@ class OrderedIndex:
     """Counted rows in order, by group.
 
     columns: what rows are ordered by. with_tie: keys have a last word of the caller's (a row
-    number), so that
-        rows of equal values stay apart and in its order; else equal values share an entry.
+        number), so that rows of equal values stay apart and in its order; else equal values share
+        an entry.
     breakers: the last so many columns only order what is equal in the others: rows that agree in
         those are peers, and one place to `find` and `rank`.
     Cursors (int64) name entries until the next `add`; -1 = none.
     Cost: O(log entries) for each key asked or changed. Memory: about 60 bytes an entry, and each
-    distinct
-        text once.
+        distinct text once.
     """
 
     def __init__(
