@@ -37,6 +37,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Filter, top_n.lower),
     (plan.DistinctOn, top_n.lower),
     (plan.Limit, top_n.lower),
+    (plan.Project, join.lower_project),
     (plan.Project, map.lower_project),
     (plan.Filter, map.lower_filter),
     (plan.Filter, temporal_filter.lower),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamsql.circuit.operator import Algebra, Operator, State, Step
-from streamsql.core.delta import Delta, concat
+from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
 from streamsql.operators.map import move
@@ -50,9 +50,22 @@ class Arrange(Operator):
         return deltas[0]
 
     def commit(self) -> None:
-        if self._pending:
-            self._stored.apply(concat(self._pending, self.schema))
-            self._pending.clear()
+        self.take_in()
+
+    def take_in(self) -> Int64Array | None:
+        """Take the tick's delta in now, which its only reader may ask for; the row number of each
+        entry, or None if entries were added up."""
+        if not self._pending:
+            return None
+        delta = concat(self._pending, self.schema)
+        self._pending.clear()
+        applied = self._stored.apply(delta)
+        return applied.rows if applied.delta is delta else None
+
+    @property
+    def appends(self) -> bool:
+        """Whether the tick's delta only adds rows, which will be stored as they come."""
+        return all(d.weights is None for d in self._pending)
 
     def current(self, *inputs: Delta) -> Delta | None:
         return self._stored.contents()

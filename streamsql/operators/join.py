@@ -62,50 +62,104 @@ class Join(Operator):
 
     algebra = Algebra.BILINEAR
 
-    def __init__(self, schema: Schema, left: Side, right: Side) -> None:
+    def __init__(
+        self, schema: Schema, left: Side, right: Side, picks: Sequence[int] | None = None
+    ) -> None:
+        """picks: the output's columns, as positions in left's columns followed by right's."""
         super().__init__(schema)
         self.left = left
         self.right = right
+        width = len(left.arrange.schema)
+        self.picks = tuple(range(len(schema)) if picks is None else picks)
+        self.left_columns = [c for c in self.picks if c < width]
+        self.right_columns = [c - width for c in self.picks if c >= width]
+        order = [*self.left_columns, *(c + width for c in self.right_columns)]
+        self._places = [order.index(c) for c in self.picks]
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
+        if a and b and self._alone(self.left) and not self.left.arrange.given_whole:
+            out = self._both_sides(a, b)
+        else:
+            out = self._each_side(a, b)
+        return drop_closed(step, self, out)
+
+    def _each_side(self, a: Delta, b: Delta) -> Delta:
+        """dA * B + A * dB + dA * dB, with both arrangements as before this tick."""
         parts = []
         if a:
             a_lanes, a_skip = self.left.lanes(a.batch)
-            position, row, weight = self.right.probe(a_lanes, a_skip)
-            if position.size:
-                parts.append(self._pairs(self._left_changed(a, position, row), a, position, weight,
-                                         self._watermark(a, position, self.right)))  # fmt: skip
-        early = bool(a) and bool(b) and self._alone(self.left)
-        if early:
-            # nobody else reads the left rows: take the new ones in now, and look once instead of twice
-            self.left.arrange.commit()
+            found = self.right.probe(a_lanes, a_skip)
+            parts.append(self._left_changed(a, *found))
         if b:
             b_lanes, b_skip = self.right.lanes(b.batch)
-            position, row, weight = self.left.probe(b_lanes, b_skip)
-            if position.size:
-                parts.append(self._pairs(self._right_changed(b, position, row), b, position, weight,
-                                         self._watermark(b, position, self.left)))  # fmt: skip
-        if a and b and not early:
+            found = self.left.probe(b_lanes, b_skip)
+            parts.append(self._right_changed(b, *found))
+        if a and b:
             i, j = match(a_lanes, a_skip, b_lanes, b_skip)
-            if i.size:
-                parts.append(self._both_changed(a, b, i, j))
-        return drop_closed(step, self, concat(parts, self.schema))
+            parts.append(self._both_changed(a, b, i, j))
+        return concat(parts, self.schema)
+
+    def _both_sides(self, a: Delta, b: Delta) -> Delta:
+        """The same where nobody else reads the left rows: dA * B + (A + dA) * dB looks up each
+        changed row once, and if rows only come, all of them are fetched at once."""
+        left, right = self.left.arrange, self.right.arrange
+        grows = left.appends and right.appends and self._alone(self.right)
+        a_lanes, a_skip = self.left.lanes(a.batch)
+        of_a, at_b, weight_b = self.right.probe(a_lanes, a_skip)
+        rows_a = left.take_in()
+        b_lanes, b_skip = self.right.lanes(b.batch)
+        of_b, at_a, weight_a = self.left.probe(b_lanes, b_skip)
+        plain = grows and rows_a is not None and _ones(weight_a) and _ones(weight_b)
+        rows_b = right.take_in() if plain else None
+        if rows_a is None or rows_b is None:
+            parts = [self._left_changed(a, of_a, at_b, weight_b)]
+            parts.append(self._right_changed(b, of_b, at_a, weight_a))
+            return concat(parts, self.schema)
+        left_rows = np.concatenate([rows_a[of_a], at_a])
+        right_rows = np.concatenate([at_b, rows_b[of_b]])
+        columns = self._arranged(
+            left.rows.take(left_rows, self.left_columns).columns,
+            right.rows.take(right_rows, self.right_columns).columns,
+        )
+        marks = [self._watermark(a, of_a, self.right), self._watermark(b, of_b, self.left)]
+        watermark = None
+        if marks[0] is not None and marks[1] is not None:
+            watermark = np.concatenate([marks[0], marks[1]])
+        return Delta(make_batch(columns, self.schema.arrow, left_rows.size), None, watermark)
 
     def _alone(self, side: Side) -> bool:
         """Whether this join is the only reader of one side's arrangement."""
         return side.arrange.readers == 1 and self.left.arrange is not self.right.arrange
 
-    def _left_changed(self, a: Delta, position: Int64Array, row: Int64Array) -> list[pa.Array]:
-        left = take_entries(a.batch, position)
-        return [*left.columns, *self.right.arrange.rows.take(row).columns]
+    def _arranged(self, left: list[pa.Array], right: list[pa.Array]) -> list[pa.Array]:
+        """Columns of both sides in the output's order."""
+        both = [*left, *right]
+        return [both[place] for place in self._places]
 
-    def _right_changed(self, b: Delta, position: Int64Array, row: Int64Array) -> list[pa.Array]:
-        right = take_entries(b.batch, position)
-        return [*self.left.arrange.rows.take(row).columns, *right.columns]
+    def _left_changed(
+        self, a: Delta, position: Int64Array, row: Int64Array, weight: Int64Array
+    ) -> Delta:
+        left = take_entries(a.batch.select(self.left_columns), position)
+        right = self.right.arrange.rows.take(row, self.right_columns)
+        columns = self._arranged(left.columns, right.columns)
+        watermark = self._watermark(a, position, self.right)
+        return self._pairs(columns, a, position, weight, watermark)
+
+    def _right_changed(
+        self, b: Delta, position: Int64Array, row: Int64Array, weight: Int64Array
+    ) -> Delta:
+        right = take_entries(b.batch.select(self.right_columns), position)
+        left = self.left.arrange.rows.take(row, self.left_columns)
+        columns = self._arranged(left.columns, right.columns)
+        watermark = self._watermark(b, position, self.left)
+        return self._pairs(columns, b, position, weight, watermark)
 
     def _both_changed(self, a: Delta, b: Delta, i: Int64Array, j: Int64Array) -> Delta:
-        columns = [*take_rows(a.batch, i).columns, *take_rows(b.batch, j).columns]
+        columns = self._arranged(
+            take_rows(a.batch.select(self.left_columns), i).columns,
+            take_rows(b.batch.select(self.right_columns), j).columns,
+        )
         weight = NOBODY if b.weights is None else b.weights[j]
         watermark = self._watermark(a, i, self.right)
         if watermark is not None:
@@ -140,8 +194,7 @@ class Join(Operator):
             return Delta.empty(self.schema)
         lanes, skip = self.left.lanes(a.batch)
         position, row, weight = self.right.probe(lanes, skip)
-        columns = self._left_changed(a, position, row)
-        return self._pairs(columns, a, position, weight, None)
+        return self._left_changed(a, position, row, weight)
 
     def explain(self) -> dict[str, str]:
         return {"detail": keys_text(self.left, self.right.arrange.schema, self.right.keys)}
@@ -182,6 +235,10 @@ def match(
     return i, j
 
 
+def _ones(weight: Int64Array) -> bool:
+    return not weight.size or bool((weight == 1).all())
+
+
 def lower_inner(node: plan.Join, build: Builder) -> int | None:
     """Inner and cross joins; what is not an equality becomes a filter above."""
     if node.kind not in ("inner", "cross") or node.lateral:
@@ -189,8 +246,32 @@ def lower_inner(node: plan.Join, build: Builder) -> int | None:
     parts = split(node)
     if parts is None:
         return None
-    joined = add_join(build, parts)
-    return trim(build, joined, parts, node)
+    wide = len(parts.left.schema)
+    kept = [*range(parts.left_width), *range(wide, wide + parts.right_width)]
+    if parts.residual is None:
+        return add_join(build, parts, kept, node.schema)
+    joined = add_join(build, parts, None, None)
+    schema = build.operator(joined).schema
+    exprs = None
+    if len(kept) != len(schema):
+        exprs = [ColumnRef(index=i, type=schema[i].type) for i in kept]
+    return add_map(build, joined, parts.residual, exprs, schema if exprs is None else node.schema)
+
+
+def lower_project(node: plan.Project, build: Builder) -> int | None:
+    """A choice of columns over an inner join by equalities: only these are fetched."""
+    below = node.input
+    if not isinstance(below, plan.Join) or below.kind not in ("inner", "cross") or below.lateral:
+        return None
+    if not all(isinstance(e, ColumnRef) for e in node.exprs):
+        return None
+    parts = split(below)
+    if parts is None or parts.residual is not None:
+        return None
+    n, wide = parts.left_width, len(parts.left.schema)
+    chosen = [e.index for e in node.exprs if isinstance(e, ColumnRef)]
+    picks = [i if i < n else wide + i - n for i in chosen]
+    return add_join(build, parts, picks, node.schema)
 
 
 def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
@@ -208,34 +289,26 @@ def make_sides(build: Builder, parts: EquiJoin, left: int, right: int) -> tuple[
     return Side(a, parts.left_keys, parts.null_safe), Side(b, parts.right_keys, parts.null_safe)
 
 
-def add_join(build: Builder, parts: EquiJoin) -> int:
-    """The pairs that agree in the keys, all columns of both (extended) inputs."""
+def add_join(
+    build: Builder, parts: EquiJoin, picks: list[int] | None, schema: Schema | None
+) -> int:
+    """The pairs that agree in the keys. picks: columns of both (extended) inputs, None = all."""
     left, right = add_sides(build, parts)
     a, b = build.operator(left), build.operator(right)
-    schema = a.schema + b.schema
+    whole = a.schema + b.schema
     n = len(a.schema)
+    chosen = list(range(len(whole))) if picks is None else picks
+    places: dict[int, list[int]] = {}
+    for i, column in enumerate(chosen):
+        places.setdefault(column, []).append(i)
 
     def make() -> Join:
-        made = Join(schema, *make_sides(build, parts, left, right))
+        made = Join(schema or whole, *make_sides(build, parts, left, right), chosen)
         made.append_only = a.append_only and b.append_only
         made.lateness_us = max(a.lateness_us, b.lateness_us)
-        move(a, made, {i: [i] for i in range(n)})
-        move(b, made, {i: [n + i] for i in range(len(b.schema))})
+        move(a, made, {i: places[i] for i in range(n) if i in places})
+        move(b, made, {i: places[n + i] for i in range(len(b.schema)) if n + i in places})
         return made
 
-    what = (parts.left_keys, parts.right_keys, parts.null_safe)
+    what = (parts.left_keys, parts.right_keys, parts.null_safe, chosen)
     return build.add("join", [left, right], what, make)
-
-
-def trim(build: Builder, joined: int, parts: EquiJoin, node: plan.Join) -> int:
-    """Apply the rest of the condition, and drop the keys that were computed for the join."""
-    schema = build.operator(joined).schema
-    wide = len(parts.left.schema)
-    extended = wide != parts.left_width or len(parts.right.schema) != parts.right_width
-    if parts.residual is None and not extended:
-        return joined
-    exprs = None
-    if extended:
-        kept = [*range(parts.left_width), *range(wide, wide + parts.right_width)]
-        exprs = [ColumnRef(index=i, type=schema[i].type) for i in kept]
-    return add_map(build, joined, parts.residual, exprs, node.schema if extended else schema)

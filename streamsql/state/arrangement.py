@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamsql.core.delta import Delta, Int64Array
+from streamsql.core.delta import Delta, Int64Array, make_batch
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.schema import Schema
 from streamsql.kernels import hash_loops, zset
@@ -249,9 +249,15 @@ class Arrangement:
         """Weights of these rows, int64[n]."""
         return self._rows.weights_of(rows)
 
-    def take(self, rows: Int64Array) -> pa.RecordBatch:
-        """The rows with these numbers."""
-        return self._rows.columns.take(rows)
+    def take(self, rows: Int64Array, columns: Sequence[int] | None = None) -> pa.RecordBatch:
+        """The rows with these numbers, dead or alive; all columns or these (then named by their
+        positions in the whole row)."""
+        if columns is None:
+            return self._rows.columns.take(rows)
+        store = self._rows.columns
+        fields = [self.schema.arrow.field(c) for c in columns]
+        arrays = [store.take_column(c, rows) for c in columns]
+        return make_batch(arrays, pa.schema(fields), rows.size)
 
     def find(self, batch: pa.RecordBatch, columns: Sequence[int] | None = None) -> Int64Array:
         """Live row of every identity in `batch` (in its `columns`, default: those of the identity),
