@@ -127,13 +127,11 @@ class OrderedTree:
         Raises: NegativeWeight (XX001) when a count would fall below 0; earlier keys are then added.
         """
         keys, weights = self._checked(keys), int64s(weights)
-        if weights.size < SORT_MIN:
+        keys, order = _by_group(keys)
+        if order is None:
             return self._add(keys, weights)
-        # neighbours then meet in one leaf that is in cache already: two to three times as fast
-        order = np.argsort(keys[:, 0], kind="stable")
-        old, new = np.empty(weights.size, np.int64), np.empty(weights.size, np.int64)
-        old[order], new[order] = self._add(np.ascontiguousarray(keys[order]), weights[order])
-        return old, new
+        old, new = self._add(keys, weights[order])
+        return _as_asked(old, order), _as_asked(new, order)
 
     def _add(self, keys: Keys, weights: Int64Array) -> tuple[Int64Array, Int64Array]:
         old, new = np.empty(weights.size, np.int64), np.empty(weights.size, np.int64)
@@ -154,12 +152,12 @@ class OrderedTree:
 
         Keys may have fewer words than the tree's: entries are then compared by that many.
         """
-        keys = np.ascontiguousarray(keys, np.int64)
+        keys, order = _by_group(keys)
         words = keys.shape[1]
         cursors = np.empty(len(keys), np.int64)
         address = pa.py_buffer(keys).address
         loops.seek(self._at, address, mode, words, prefix, 8 * words, cursors)
-        return cursors
+        return _as_asked(cursors, order)
 
     def read(self, cursors: Int64Array) -> tuple[Keys, Int64Array]:
         """(keys int64[n, words], counts int64[n]) under the cursors; zeros under -1."""
@@ -181,12 +179,12 @@ class OrderedTree:
 
         Keys may have fewer words than the tree's.
         """
-        keys = np.ascontiguousarray(keys, np.int64)
+        keys, order = _by_group(keys)
         words = keys.shape[1]
         ranks = np.empty(len(keys), np.int64)
         address = pa.py_buffer(keys).address
         loops.rank(self._at, address, words, int(above), 8 * words, ranks)
-        return ranks
+        return _as_asked(ranks, order)
 
     def select(self, ranks: Int64Array) -> Int64Array:
         """Cursors of the entries that hold these rows, counted from 0; -1 beyond the ends."""
@@ -232,3 +230,23 @@ class OrderedTree:
         if keys.ndim != 2 or keys.shape[1] != self.words:
             raise ValueError(f"keys of {self.words} words expected, not {keys.shape}")
         return np.ascontiguousarray(keys, np.int64)
+
+
+def _by_group(keys: Keys) -> tuple[Keys, Int64Array | None]:
+    """Many keys sorted by their first word, and that order; few keys as they are, and None.
+
+    Neighbours then meet in nodes that are in cache already: two to three times as fast.
+    """
+    if len(keys) < SORT_MIN or not keys.shape[1]:
+        return np.ascontiguousarray(keys, np.int64), None
+    order = np.argsort(keys[:, 0], kind="stable")
+    return np.ascontiguousarray(keys[order], np.int64), order
+
+
+def _as_asked(values: Int64Array, order: Int64Array | None) -> Int64Array:
+    """Answers in the order of the questions."""
+    if order is None:
+        return values
+    out = np.empty_like(values)
+    out[order] = values
+    return out
