@@ -164,7 +164,7 @@ class ChangeStream:
             self.engine.hub.remove(self._subscription)
         if self.ephemeral and not self.engine.closed:
             oid = self.relation.oid
-            self.engine.scheduler.call(lambda: self.engine.builder.drop_ephemeral(oid))
+            self.engine.scheduler.post(lambda: self.engine.builder.drop_ephemeral(oid))
 
 
 def empty(schema: Schema) -> pa.RecordBatch:

@@ -119,13 +119,13 @@ class Hub:
 
     def publish(self, relation_id: int, version: int, delta: Delta) -> None:
         """Hand one relation's change of a tick to its subscribers."""
-        for subscription in self._by_relation.get(relation_id, ()):
+        for subscription in list(self._by_relation.get(relation_id, ())):
             shown = visible(delta, subscription.visible_columns)
             subscription.push(Event(version, shown))
 
     def progressed(self, version: int) -> None:
         """The tick is complete."""
-        for subscription in self._progress:
+        for subscription in list(self._progress):
             subscription.push(Event(version, None))
 
     def drop_relation(self, relation_id: int, error: StreamSqlError | None) -> None:

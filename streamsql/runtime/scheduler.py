@@ -162,7 +162,7 @@ class Scheduler(Generic[T]):
         self._now_us = now_us
         self._real_time = real_time
         self._queue: deque[Work[Any]] = deque()
-        self._ready = threading.Condition()
+        self._ready = threading.Condition(threading.RLock())
         self._poked = False
         self._stopping = False
         self._error: BaseException | None = None
@@ -195,6 +195,11 @@ class Scheduler(Generic[T]):
             return function()
         outcome: Outcome[R] = self._enqueue(Work(function, exclusive=True))
         return outcome.wait()
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Run `function` alone on the engine thread some time soon; nobody waits for it. Safe
+        everywhere, also where the garbage collector may be the caller."""
+        self._enqueue(Work(function, exclusive=True))
 
     def _enqueue(self, work: Work[Any]) -> Outcome[Any]:
         with self._ready:

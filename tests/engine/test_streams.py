@@ -76,6 +76,7 @@ def test_subscribe_to_a_query_builds_and_frees_a_view(db):
             [(-1, 1), (1, 70)], [(1, 70), (-1, 1)]
         )  # fmt: skip
         assert len(db.engine.circuit.nodes) > nodes
+    db.engine.call(lambda: None)
     assert len(db.engine.circuit.nodes) == nodes
     assert len(db.engine.views) == 1
 
