@@ -26,6 +26,7 @@ from streamsql.functions.compute.columns import (
     from_bools,
     valid_mask,
 )
+from streamsql.functions.compute.logic import HASHABLE
 from streamsql.functions.compute.select import select_first, select_rows
 from streamsql.functions.definitions import Failure, FunctionDef, KernelCall, Volatility
 from streamsql.functions.expressions import (
@@ -292,6 +293,39 @@ class CoalesceNode(Node):
         return missing
 
 
+class MembershipNode(Node):
+    """x IN (constants) through a hash set that is made once."""
+
+    def __init__(self, type_: SqlType, arg: Node, values: pa.Array, has_null: bool) -> None:
+        super().__init__(type_)
+        self.arg = arg
+        self.values = values
+        self.has_null = has_null
+        self.fails = arg.fails
+
+    @classmethod
+    def of(cls, type_: SqlType, args: Sequence[Node]) -> MembershipNode | None:
+        """The node, or None where Arrow's equality is not SQL's (floats, intervals, nested)."""
+        scalars = [a.scalar for a in args[1:] if isinstance(a, ConstantNode)]
+        known = [s for s in scalars if s.is_valid]
+        if len(known) < 3 or args[0].type.kind not in HASHABLE:
+            return None
+        values = pa.concat_arrays([pa.repeat(s, 1) for s in known])
+        return cls(type_, args[0], values, len(known) < len(scalars))
+
+    def compute(self, run: Run) -> Value:
+        value = self.arg.value(run)
+        found: Any = pc.is_in(value, value_set=self.values)
+        null = pa.scalar(None, pa.bool_())
+        if isinstance(value, pa.Scalar):
+            if not value.is_valid or (self.has_null and not found.as_py()):
+                return null
+            return found
+        if value.null_count:
+            found = pc.if_else(value.is_valid(), found, null)
+        return pc.or_kleene(found, null) if self.has_null else found
+
+
 class Compiler:
     """Compiles expressions over one input; equal sub-expressions become one shared node."""
 
@@ -336,6 +370,10 @@ class Compiler:
             return JunctionNode(call.type, args, conjunction=call.function == "and")
         if call.function == "coalesce":
             return CoalesceNode(call.type, args)
+        if call.function == "in" and all(isinstance(a, ConstantNode) for a in args[1:]):
+            member = MembershipNode.of(call.type, args)
+            if member is not None:
+                return member
         if call.function == "if":
             return CaseNode(call.type, [(args[0], args[1])], args[2])
         definition = registry.definition_of(call.function, tuple(a.type for a in call.args))

@@ -9,6 +9,7 @@ _SETTINGS = (
     "SET arrow_large_buffer_size = false",
     "SET default_null_order = 'NULLS_LAST'",
     "SET enable_external_access = false",
+    "SET python_enable_replacements = false",  # a missing table is no Python variable
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
 )

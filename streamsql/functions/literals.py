@@ -167,13 +167,20 @@ def arrow_value(value: Any, t: SqlType) -> Any:
     return value
 
 
-@lru_cache(maxsize=4096)
 def to_arrow_scalar(literal: Literal) -> pa.Scalar:
     """The literal as an Arrow scalar of exactly `literal.type.arrow`."""
+    # 0.0 and -0.0 are equal keys, so floats are not remembered
+    return _scalar(literal) if literal.type.is_float else _cached_scalar(literal)
+
+
+def _scalar(literal: Literal) -> pa.Scalar:
     import pyarrow as pa
 
-    return pa.scalar(arrow_value(stored(literal.value, literal.type), literal.type),
-                     type=literal.type.arrow)  # fmt: skip
+    value = arrow_value(stored(literal.value, literal.type), literal.type)
+    return pa.scalar(value, type=literal.type.arrow)
+
+
+_cached_scalar = lru_cache(maxsize=4096)(_scalar)
 
 
 def from_arrow_scalar(scalar: pa.Scalar, t: SqlType) -> Literal:

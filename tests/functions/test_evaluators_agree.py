@@ -158,7 +158,9 @@ EXPRESSIONS = [
     "xs[1]", "xs[a]", "xs[2:3]", "cardinality(xs)", "array_length(xs, 1)", "xs || 9", "9 || xs",
     "xs || array[8, 9]", "array[a, b]", "array_position(xs, 2)", "array_remove(xs, 1)",
     "array_replace(xs, 1, 7)", "xs @> array[1]", "xs && array[2, 3]", "array_distinct(xs)",
-    "array_sort(xs)", "row(a, t)", "row(a, t) = row(b, u)", "encode(raw, 'hex')",
+    "array_sort(xs)", "row(a, t)", "row(a, t) = row(b, u)", "row(a, t) is null", "row(a, t) is not null", "nullif(j, '1.5')", "j is distinct from '1.5'::jsonb",
+    "j in ('1.5'::jsonb, '{}'::jsonb)", "j = '1.5'::jsonb", "a in (1, 2, -1, 0)", "t in ('a', 'b', null, 'abc')",
+    "encode(raw, 'hex')",
 ]  # fmt: skip
 
 

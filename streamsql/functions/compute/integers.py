@@ -24,7 +24,11 @@ from streamsql.functions.definitions import KernelCall
 
 def numbers(value: Value) -> Any:
     """numpy data of a column, or a numpy scalar of a constant."""
-    return values(value) if isinstance(value, pa.Array) else _constant(value)
+    if isinstance(value, pa.Array):
+        return values(value)
+    if pa.types.is_floating(value.type):  # equal keys for 0.0 and -0.0: not remembered
+        return value.type.to_pandas_dtype()(value.as_py())
+    return _constant(value)
 
 
 @lru_cache(maxsize=4096)

@@ -111,26 +111,17 @@ def _extreme(name: str, call: KernelCall, args: tuple[Value, ...]) -> Any:
     return pa.scalar(None, call.type.arrow) if result is None else result
 
 
-_HASHABLE = frozenset({
+HASHABLE = frozenset({
     Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.VARCHAR, Kind.UUID, Kind.DATE,
     Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.BYTEA, Kind.NUMERIC,
 })  # fmt: skip
+"""Types whose equality is that of their stored bytes."""
 
 
 def in_(call: KernelCall, a: Value, *items: Value) -> Any:
     """a IN (items), with NULL's rules: unknown if nothing equals and a NULL is among them."""
     t = call.arg_types[0]
     column = broadcast(a, call.num_rows)
-    constants = [i for i in items if isinstance(i, pa.Scalar)]
-    known = [i for i in constants if i.is_valid]
-    has_null = len(known) < len(constants)
-    if len(constants) == len(items) and t.kind in _HASHABLE and len(known) > 2:
-        found: Any = pc.is_in(column, value_set=pa.concat_arrays([pa.repeat(i, 1) for i in known]))
-        if column.null_count:
-            found = pc.if_else(column.is_valid(), found, pa.scalar(None, pa.bool_()))
-        if has_null:
-            found = pc.or_kleene(found, pa.scalar(None, pa.bool_()))
-        return found
     result: Any = from_bools(np.zeros(call.num_rows, np.bool_))
     for item in items:
         if isinstance(item, pa.Scalar) and not item.is_valid:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,6 @@ def _fixed_width(choice: npt.NDArray[Any], results: Sequence[Value], t: pa.DataT
     return column(out, t, validity_from(valid))
 
 
-@lru_cache(maxsize=4096)
 def _number(scalar: pa.Scalar) -> Any:
     return values(pa.repeat(scalar, 1))[0]
 

@@ -27,6 +27,7 @@ from streamsql.core.types import (
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.numeric_types import common_numeric
+from streamsql.functions.sql_text import unless_jsonb
 
 COMPARABLE: tuple[SqlType, ...] = (
     INTEGER, BIGINT, SMALLINT, NUMERIC, DOUBLE, REAL, TEXT, BOOLEAN, DATE, TIMESTAMP,
@@ -111,7 +112,8 @@ def _same_kernel(call: Any, a: Any, b: Any) -> Any:
 def _distinct(name: str, words: str, kernel: Kernel, aliases: tuple[str, ...] = ()) -> FunctionDef:
     return FunctionDef(
         name=name, args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), result=BOOLEAN, strict=False,
-        can_fail=False, exact=True, aliases=aliases, sql=f"({{0}} {words} {{1}})", kernel=kernel,
+        can_fail=False, exact=True, aliases=aliases, kernel=kernel,
+        sql=unless_jsonb(name, kernel, f"({{0}} {words} {{1}})"),
     )  # fmt: skip
 
 

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from streamsql.core.types import BOOLEAN
-from streamsql.functions.definitions import FunctionDef, Kernel, Poly
+from collections.abc import Sequence
+
+from streamsql.core.types import BOOLEAN, Kind, SqlType
+from streamsql.functions.definitions import FunctionDef, Kernel, Poly, SqlTemplate
+from streamsql.functions.literals import sql_string
 from streamsql.functions.scalar.lazy import lazy
+from streamsql.functions.sql_text import unless_jsonb
 
 
 def _lazy(name: str) -> Kernel:
     return lazy("logic", name)
 
 
-def _test(name: str, sql: str, *, any_type: bool = False) -> FunctionDef:
+def _test(name: str, sql: SqlTemplate, *, any_type: bool = False) -> FunctionDef:
     """IS [NOT] NULL / TRUE / FALSE / UNKNOWN."""
     return FunctionDef(
         name=name, args=(Poly.ANY if any_type else BOOLEAN,), result=BOOLEAN, strict=False,
         can_fail=False, exact=True, sql=sql, kernel=_lazy(name),
     )  # fmt: skip
+
+
+def _null_sql(negated: bool) -> SqlTemplate:
+    """IS [NOT] NULL; a struct is NULL if all its fields are, and not if none is."""
+
+    def write(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+        word = "IS NOT NULL" if negated else "IS NULL"
+        if types[0].kind is not Kind.STRUCT or not types[0].fields:
+            return f"({a[0]} {word})"
+        parts = [f"struct_extract({a[0]}, {sql_string(n)}) {word}" for n, _ in types[0].fields]
+        joined = " AND ".join(parts)
+        return f"({a[0]} {word} {'AND' if negated else 'OR'} ({joined}))"
+
+    return write
+
+
+def _in_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    return f"({a[0]} IN ({', '.join(a[1:])}))"
 
 
 def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = None) -> FunctionDef:
@@ -37,8 +59,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
                 can_fail=False, exact=True, sql=lambda a, *_: f"({' OR '.join(a)})"),
     FunctionDef(name="not", args=(BOOLEAN,), result=BOOLEAN, can_fail=False, exact=True,
                 sql="(NOT {0})", kernel=_lazy("not_")),
-    _test("is_null", "({0} IS NULL)", any_type=True),
-    _test("is_not_null", "({0} IS NOT NULL)", any_type=True),
+    _test("is_null", _null_sql(False), any_type=True),
+    _test("is_not_null", _null_sql(True), any_type=True),
     _test("is_true", "coalesce({0}, false)"),
     _test("is_not_true", "coalesce(NOT {0}, true)"),
     _test("is_false", "coalesce(NOT {0}, false)"),
@@ -49,11 +71,12 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _choice("greatest", kernel=_lazy("greatest")),
     _choice("least", kernel=_lazy("least")),
     FunctionDef(name="nullif", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
-                result=Poly.ANYCOMPATIBLE, can_fail=False, sql="nullif({0}, {1})",
+                result=Poly.ANYCOMPATIBLE, can_fail=False,
+                sql=unless_jsonb("nullif", _lazy("nullif"), "nullif({0}, {1})"),
                 kernel=_lazy("nullif")),
     FunctionDef(name="in", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), variadic=True,
                 result=BOOLEAN, strict=False, can_fail=False, exact=True, kernel=_lazy("in_"),
-                sql=lambda a, *_: f"({a[0]} IN ({', '.join(a[1:])}))"),
+                sql=unless_jsonb("in", _lazy("in_"), _in_sql)),
     FunctionDef(name="if", args=(BOOLEAN, Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
                 result=Poly.ANYCOMPATIBLE, can_fail=False, aliases=("iff",),
                 sql="CASE WHEN {0} THEN {1} ELSE {2} END"),
