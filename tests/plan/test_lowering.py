@@ -14,6 +14,7 @@ from streamsql.core.types import BIGINT, INTEGER
 from streamsql.functions.duckdb_errors import translate
 from streamsql.functions.expressions import Literal, column
 from streamsql.plan.nodes import Limit, Scan, Values
+from streamsql.plan.optimizer import optimize
 from streamsql.plan.sql import to_duckdb_sql
 from tests.plan.support import BY_NAME, bag, bind, relation_sql, tables
 
@@ -202,3 +203,14 @@ def test_asof_is_the_nearest_row_by_definition(condition: str, keys: str, word: 
     for seed in range(3):
         found = tables().rows(bind(sql).plan, seed=seed, size=12)
         assert bag(found) == bag(tables().rows(bind(lateral).plan, seed=seed, size=12))
+
+
+def test_correlated_filters_on_both_sides_of_a_join_survive_duckdbs_optimizer() -> None:
+    """Was an internal error of DuckDB 2.0.1 that ended the instance."""
+    sql = (
+        "SELECT q.x FROM t CROSS JOIN LATERAL (SELECT t.a AS x FROM u WHERE u.c = t.g AND t.a <= "
+        "(SELECT count(*) FROM k WHERE k.ref = t.a)) q LEFT JOIN k ON q.x = k.id"
+    )
+    tables().fill(ROWS)
+    plan = bind(sql).plan
+    assert bag(tables().rows(optimize(plan))) == bag(tables().rows(plan)) == bag([(1,)] * 2)
