@@ -102,6 +102,12 @@ CASES: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
      "(SELECT q.n + k.id AS m) p WHERE k.id < 3", [(1, 2, 3), (2, 3, 5)]),
     ("SELECT id, (SELECT max(l.c) FROM LATERAL (SELECT c FROM u WHERE u.a = k.id) l) FROM k",
      [(1, 11), (2, 20), (5, None)]),
+    ("SELECT k.id, y.s, u.c FROM k, (u JOIN LATERAL (SELECT u.a + k.id AS s) y ON y.s > 6)",
+     [(1, 10, 90), (2, 11, 90), (5, 7, 20), (5, 14, 90)]),
+    ("SELECT x.id, k.id FROM k x, LATERAL (SELECT x.ref AS z) y RIGHT JOIN k ON y.z = k.id "
+     "WHERE x.id < 3", [(1, 1), (1, 2), (1, 5), (2, 1), (2, 2), (2, 5)]),
+    ("SELECT x.id, n FROM k x, generate_series(1, x.id) AS n RIGHT JOIN k ON k.id = n WHERE k.id = 5",
+     [(1, None), (2, None), (5, 5)]),
     # columns
     ("SELECT count(*) FROM (SELECT FROM k) q", [(3,)]),
     ("SELECT q FROM (SELECT 1 AS a, 'x' AS b) q", [({"a": 1, "b": "x"},)]),

@@ -14,11 +14,16 @@ from streamsql.plan.nodes import LogicalPlan
 
 @dataclass(frozen=True)
 class Env:
-    """parent: scope of the enclosing row (None at the top). ctes: visible WITH items."""
+    """parent: scope of the enclosing row (None at the top). ctes: visible WITH items.
+
+    beyond: inside a nested group of FROM, the row left of the group, which only its LATERAL items
+    and functions see; `parent` is then an empty scope at the same level.
+    """
 
     statement: Statement
     parent: Scope | None = None
     ctes: CteMap = None  # type: ignore[assignment]
+    beyond: Scope | None = None
 
     def __post_init__(self) -> None:
         if self.ctes is None:
@@ -32,6 +37,24 @@ class Env:
     def inside(self, scope: Scope) -> Env:
         """The surroundings of a subquery in an expression of `scope`'s row."""
         return Env(self.statement, scope, scope.ctes)
+
+    def lateral_scope(self, namespace: Namespace) -> Scope:
+        """A scope for a LATERAL item or function that stands behind this row."""
+        return Scope(namespace, self.beyond or self.parent, self.ctes)
+
+    def lateral_alone(self) -> Env:
+        """The surroundings of a LATERAL item with nothing left of it in its own group."""
+        return replace(self, parent=self.beyond or self.parent, beyond=None)
+
+    def nested_behind(self, left: Namespace) -> Env:
+        """The surroundings of a nested group of FROM behind `left`, one row boundary further
+        down."""
+        above = self.beyond or self.parent
+        return replace(
+            self,
+            parent=Scope(Namespace(0), self.parent, self.ctes),
+            beyond=Scope(left, above, self.ctes),
+        )
 
     def with_ctes(self, ctes: CteMap) -> Env:
         """The same place with other WITH items in view."""

@@ -67,8 +67,8 @@ def _comma_groups(first: exp.Expression, joins: Sequence[exp.Join]) -> list[list
 def _bind_group(group: list[exp.Expression], env: Env, left: FromItem | None) -> FromItem:
     """One comma group after `left`."""
     if left is not None and _needs_nesting(group):
-        item = _bind_group(group, env, None)
-        return cross_join(left, item)
+        item, lateral = bind_nested(lambda e: _bind_group(group, e, None), env, left)
+        return cross_join(left, item, lateral=lateral)
     start = 0 if left is None else len(left.namespace.relations)
     first_column = 0 if left is None else len(left.namespace.columns)
     current = add_item(group[0], env, left)
@@ -88,19 +88,41 @@ def add_item(node: exp.Expression, env: Env, left: FromItem | None) -> FromItem:
 
     if is_function_item(node):
         return bind_function_item(node, env, left)
-    nested = _nested_joins(node)
-    if nested is not None and left is not None:
-        item = bind_item(node, env, left.namespace)
-        return cross_join(left, item, position_of(node))
+    if left is not None and is_nested(node):
+        item, lateral = bind_nested_item(node, env, left)
+        return cross_join(left, item, position_of(node), lateral=lateral)
     if isinstance(node, exp.Lateral):
         return bind_lateral(node, env, left)
     item = bind_item(node, env, None if left is None else left.namespace)
     return item if left is None else cross_join(left, item, position_of(node))
 
 
-def _nested_joins(node: exp.Expression) -> list[exp.Join] | None:
-    found = node.args.get("joins")
-    return found or None
+def is_nested(node: exp.Expression) -> bool:
+    """Is the FROM item a join of several?"""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return bool(node.args.get("joins"))
+
+
+def bind_nested_item(node: exp.Expression, env: Env, left: FromItem) -> tuple[FromItem, bool]:
+    """A join in parentheses (or nested by ON … ON …) behind `left`; see `bind_nested`."""
+    return bind_nested(lambda e: bind_item(node, e, left.namespace), env, left)
+
+
+def bind_nested(bind: Callable[[Env], FromItem], env: Env, left: FromItem) -> tuple[FromItem, bool]:
+    """A group that is joined as a whole: (the item, whether it refers to left's row).
+
+    Its LATERAL items and functions may look at `left`; then the group is the right side of a
+    lateral join, and references to rows further out pass one more boundary.
+    """
+    try:
+        item = bind(env.nested_behind(left.namespace))
+    except UndefinedTable as error:
+        raise _explain_sibling(error, left.namespace) from None
+    lateral = any(depth == 1 for _, depth in outer_refs(item.plan))
+    if not lateral:
+        item = FromItem(shift_outer(item.plan, -1, above=1), item.namespace)
+    return item, lateral
 
 
 def bind_lateral(
@@ -128,10 +150,10 @@ def bind_lateral_item(node: exp.Lateral, env: Env, left: FromItem | None) -> tup
             hint="Write LATERAL (SELECT …) or LATERAL function(…).",
         )
     if left is None:
-        bound = bind_query_tree(query, env)
+        bound = bind_query_tree(query, env.lateral_alone())
         return aliased(bound, node.args.get("alias"), env), False
-    scope = env.scope(left.namespace)
-    bound = bind_query_tree(query, replace(env, parent=scope))
+    scope = env.lateral_scope(left.namespace)
+    bound = bind_query_tree(query, replace(env, parent=scope, beyond=None))
     uses_left = any(depth == 1 for _, depth in outer_refs(bound.plan))
     if not uses_left:
         bound = replace(bound, plan=shift_outer(bound.plan, -1, above=1))

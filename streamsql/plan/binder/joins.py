@@ -132,7 +132,12 @@ def _identifier(node: exp.Expression) -> exp.Identifier:
 def join_items(join: exp.Join, env: Env, left: FromItem, start: int, first_column: int) -> FromItem:
     """left JOIN join.this. start, first_column: where left's own comma group begins in its
     namespace, because ON sees no more than that."""
-    from streamsql.plan.binder.from_clause import bind_item, bind_lateral_item
+    from streamsql.plan.binder.from_clause import (
+        bind_item,
+        bind_lateral_item,
+        bind_nested_item,
+        is_nested,
+    )
     from streamsql.plan.binder.table_functions import is_function_item, join_function
 
     syntax = read_syntax(join)
@@ -142,14 +147,16 @@ def join_items(join: exp.Join, env: Env, left: FromItem, start: int, first_colum
     lateral = False
     if isinstance(node, exp.Lateral):
         right, lateral = bind_lateral_item(node, env, left)
-        if lateral and syntax.kind in ("right", "full"):
-            raise InvalidColumnReference(
-                f"invalid LATERAL reference to the left side of a {syntax.kind.upper()} JOIN",
-                position=position_of(node),
-                detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
-            )
+    elif is_nested(node):
+        right, lateral = bind_nested_item(node, env, left)
     else:
         right = bind_item(node, env, left.namespace)
+    if lateral and syntax.kind not in ("inner", "cross", "left"):
+        raise InvalidColumnReference(
+            f"invalid LATERAL reference to the left side of a {syntax.kind.upper()} JOIN",
+            position=position_of(node),
+            detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
+        )
     return combine(left, right, syntax, env, start, first_column, lateral=lateral)
 
 

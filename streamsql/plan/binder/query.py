@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -20,6 +21,8 @@ from streamsql.plan.nodes import Values
 
 def bind_query_tree(node: exp.Expression, env: Env) -> Bound:
     """Any query. Its columns may still be UNKNOWN."""
+    if env.beyond is not None:  # what only LATERAL items of the group around this query see
+        env = replace(env, beyond=None)
     while isinstance(node, exp.Subquery) and not _has_own_clauses(node):
         node = node.this
     with_ = node.args.get("with_") or node.args.get("with")

@@ -125,7 +125,7 @@ def _standalone(node: exp.Expression, item: FunctionItem, uses_left: bool) -> Fr
 # --- binding ------------------------------------------------------------------------------------
 def _bind(node: exp.Expression, env: Env, namespace: Namespace) -> FunctionItem:
     assert isinstance(node, exp.Table)
-    binder = ExprBinder(env.scope(namespace), env.statement, clause="FROM")
+    binder = ExprBinder(env.lateral_scope(namespace), env.statement, clause="FROM")
     nodes = [t.this for t in node.args.get("rows_from") or [node]]
     calls: list[tuple[str, tuple[Expr, ...], Schema]] = []
     for call_node in nodes:
