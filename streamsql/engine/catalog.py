@@ -8,6 +8,7 @@ keys caches of bound statements.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -60,17 +61,18 @@ class _State:
 
 
 class OidCounter:
-    """Hands out OIDs; one counter for all objects, shared by all forks."""
+    """Hands out numbers; one counter for all objects' OIDs, shared by all forks and threads."""
 
     def __init__(self, first: int = FIRST_USER_OID) -> None:
         self.next_oid = first
+        self._lock = threading.Lock()
 
     def allocate(self, count: int = 1) -> int:
-        """The first of `count` fresh OIDs. Called under the engine's or a session's statement, a
-        plain int in CPython: += is guarded by the caller's lock or harmlessly skips numbers."""
-        first = self.next_oid
-        self.next_oid = first + count
-        return first
+        """The first of `count` fresh numbers."""
+        with self._lock:
+            first = self.next_oid
+            self.next_oid = first + count
+            return first
 
 
 _versions = itertools.count(1)

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -123,6 +124,27 @@ def positional(parameters: Any) -> tuple[Any, ...]:
             ) from None
         return tuple(parameters[k] for k in order)
     return tuple(parameters)
+
+
+@lru_cache(maxsize=256)
+def numbered(sql: str, count: int) -> str:
+    """A text whose placeholders are `?` (as many as there are values) with $1, $2, … instead.
+
+    >>> numbered("SELECT ?, '?'", 1)
+    "SELECT $1, '?'"
+    """
+    from streamsql.dialect.lexer import Kind as TokenKind
+    from streamsql.dialect.lexer import tokenize
+
+    tokens = tokenize(sql)
+    marks = [t for t in tokens if t.kind is TokenKind.OPERATOR and sql[t.start : t.end] == "?"]
+    if len(marks) != count or any(t.kind is TokenKind.PARAMETER for t in tokens):
+        return sql
+    pieces, at = [], 0
+    for i, mark in enumerate(marks, 1):
+        pieces += [sql[at : mark.start], f"${i}"]
+        at = mark.end
+    return "".join(pieces) + sql[at:]
 
 
 _BY_OID: dict[int, SqlType] = {}

@@ -25,7 +25,7 @@ from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import DdlOp, DropRelation, DropSchemaOp
-from streamsql.engine.parameters import guess_type, literals, positional, type_of_oid
+from streamsql.engine.parameters import guess_type, literals, numbered, positional, type_of_oid
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
@@ -143,9 +143,9 @@ class Session:
             return found  # the statement needs text there
 
     def execute(self, sql: str, parameters: Any = None) -> Result:
-        """Run all statements of a text, return the last one's result."""
-        statements = self.parse(sql)
+        """Run all statements of a text, return the last one's result. Placeholders: $1, or ?."""
         values = positional(parameters)
+        statements = self.parse(numbered(sql, len(values)) if values and "?" in sql else sql)
         if values and len(statements) > 1:
             raise FeatureNotSupported(
                 "parameters are only possible with a single statement",

@@ -242,6 +242,17 @@ def test_sql_prepare_execute_deallocate(db, fails):
     fails("EXECUTE p (1)", "26000")
 
 
+def test_question_marks_are_placeholders_too(db):
+    assert db.execute("SELECT ?::int + ?, '?'", [1, 2]).fetchall() == [(3, "?")]
+    found = db.execute("SELECT '{\"a\": 1}'::jsonb ? $1", ["a"]).fetchall()
+    assert found == [(True,)]
+
+
+def test_values_without_a_type_of_their_own_keep_their_python_type(db):
+    assert db.execute("SELECT $1, $2, $3", [5, True, "x"]).fetchall() == [(5, True, "x")]
+    assert db.execute("SELECT upper($1)", ["x"]).fetchall() == [("X",)]
+
+
 def test_wrong_number_of_parameters(fails):
     fails("SELECT $1 + 1", "08P01", [1, 2])
     fails("SELECT $1", "42P02")

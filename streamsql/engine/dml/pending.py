@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
+from streamsql.engine.catalog import OidCounter
 from streamsql.engine.storage.table import TableState, row_ids
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import any_null, hash_columns
 
 BoolArray = npt.NDArray[np.bool_]
 
-_provisional = itertools.count(1)
+_provisional = OidCounter(1)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,7 @@ class PendingWrites:
 
 def with_provisional_ids(table: TableState, rows: pa.RecordBatch) -> pa.RecordBatch:
     """User rows → stored rows with negative row ids, falling: later rows have lower ones."""
-    first = next(_provisional)
-    for _ in range(rows.num_rows - 1):
-        next(_provisional)
+    first = _provisional.allocate(rows.num_rows)
     ids = -np.arange(first, first + rows.num_rows, dtype=np.int64)
     hidden = [pa.array(ids)]
     if table.tracker is not None:
