@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.schema import Schema
-from streamsql.functions.arrow_eval import Compiler, Node, Run
+from streamsql.functions.arrow_eval import Compiler
+from streamsql.functions.arrow_nodes import Node, Run
 from streamsql.functions.compute.columns import (
     BoolArray,
     broadcast,

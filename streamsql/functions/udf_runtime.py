@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamsql.core.errors import StreamSqlError
 from streamsql.functions.compute.columns import (
     bools,
     column,
@@ -23,7 +24,10 @@ def run_kernel(signature: Signature, columns: Any, num_rows: int) -> pa.Array:
     """The kernel's result over a vector of DuckDB's. Raises: UdfError for the first bad row."""
     args = [_argument(c, t) for c, t in zip(columns, signature.arg_types, strict=True)]
     call = KernelCall(num_rows, signature.type, signature.arg_types, 0, signature.timezone)
-    result = flat(signature.kernel(call, *args))
+    try:
+        result = flat(signature.kernel(call, *args))
+    except StreamSqlError as e:
+        raise UdfError(f"streamsql:{e.sqlstate}:{e.message}") from None
     if isinstance(result, pa.Scalar):
         result = pa.repeat(result, num_rows)
     if signature.strict and any(a.null_count for a in args):

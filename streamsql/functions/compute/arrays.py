@@ -423,22 +423,25 @@ def array_sort(call: KernelCall, a: Value) -> Any:
 def trim_array(call: KernelCall, a: Value, count: Value) -> Any:
     """Without the last `count` elements."""
     lists = broadcast(a, call.num_rows)
-    n = values(broadcast(count, call.num_rows)).astype(np.int64)
+    counts = broadcast(count, call.num_rows)
+    n = values(counts).astype(np.int64)
     lengths = lengths_of(lists)
-    bad = (n < 0) | (n > lengths)
+    there = valid_rows(lists) & valid_rows(counts)
+    bad = there & ((n < 0) | (n > lengths))
     if bad.any():
         call.fail(
             bad, InvalidParameterValue,
             lambda r: f"number of elements to trim must be between 0 and {lengths[r]}",
         )  # fmt: skip
-    keep = np.where(bad, 0, lengths - n)
+    keep = np.where(bad | ~there, 0, lengths - n)
     items = lists.values.take(column(_spread(starts_of(lists), keep), pa.int64()))
-    return make_lists(call.type.arrow, keep, items, validity(lists))
+    return make_lists(call.type.arrow, keep, items, validity_from(there))
 
 
 def array_fill(call: KernelCall, item: Value, counts: Value) -> Any:
     """array_fill(value, {n})."""
-    x, dims = broadcast(item, call.num_rows), broadcast(counts, call.num_rows).to_pylist()
-    n = np.array([d[0] if d else 0 for d in dims], np.int64)
+    x, dims = broadcast(item, call.num_rows), broadcast(counts, call.num_rows)
+    n = np.array([d[0] if d else 0 for d in dims.to_pylist()], np.int64)
     rows = np.repeat(np.arange(call.num_rows), n)
-    return make_lists(call.type.arrow, n, x.take(column(rows.astype(np.int64), pa.int64())))
+    items = x.take(column(rows.astype(np.int64), pa.int64()))
+    return make_lists(call.type.arrow, n, items, validity(dims))

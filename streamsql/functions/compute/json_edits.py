@@ -7,7 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamsql.core.errors import InvalidParameterValue, InvalidTextRepresentation
+from streamsql.core.errors import (
+    InvalidParameterValue,
+    InvalidTextRepresentation,
+    NullValueNotAllowed,
+)
 from streamsql.functions.compute.columns import Value, broadcast
 from streamsql.functions.compute.grouped import by_value_failing, constants
 from streamsql.functions.compute.jsons import by_pair
@@ -108,7 +112,7 @@ def delete_path(call: KernelCall, a: Value, path: Value) -> Any:
 def _delete_at(document: Any, path: list[str]) -> Any:
     if not path:
         return document
-    head, rest = path[0], path[1:]
+    head, rest = _head(path), path[1:]
     if isinstance(document, dict):
         if head not in document:
             return document
@@ -123,6 +127,13 @@ def _delete_at(document: Any, path: list[str]) -> Any:
             return document[:place] + document[place + 1 :]
         return [*document[:place], _delete_at(document[place], rest), *document[place + 1 :]]
     return document
+
+
+def _head(path: list[str]) -> str:
+    if any(p is None for p in path):
+        place = [p is None for p in path].index(True) + 1
+        raise NullValueNotAllowed(f"path element at position {place} is null")
+    return path[0]
 
 
 def _place(text: str, length: int) -> int | None:
@@ -166,7 +177,7 @@ def _set(
 def _set_at(document: Any, path: list[str], value: Any, flag: bool, insert: bool) -> Any:
     if not path:
         return document
-    head, rest = path[0], path[1:]
+    head, rest = _head(path), path[1:]
     if isinstance(document, dict):
         if rest:
             if head not in document:

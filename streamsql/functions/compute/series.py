@@ -14,7 +14,6 @@ from streamsql.functions.compute.columns import (
     Value,
     broadcast,
     column,
-    validity,
     validity_from,
     values,
 )
@@ -106,10 +105,12 @@ def timestamp_series(call: KernelCall, first: Value, last: Value, step: Value) -
     return make_lists(t, lengths, column(data, t.value_type), validity_from(valid))
 
 
-def subscripts(call: KernelCall, a: pa.Array, dimension: Value) -> Any:
-    """generate_subscripts as an array."""
-    lengths = lengths_of(a)
-    counts = lengths
+def subscripts(call: KernelCall, a: Value, dimension: Value) -> Any:
+    """generate_subscripts as an array: 1 … n of the first dimension, nothing of a missing one."""
+    lists = broadcast(a, call.num_rows)
+    dimensions = broadcast(dimension, call.num_rows)
+    there = valid_rows(lists) & valid_rows(dimensions)
+    counts = np.where(there & (values(dimensions) == 1), lengths_of(lists), 0)
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + 1
     items = column(within.astype(np.int32), pa.int32())
-    return make_lists(call.type.arrow, counts, items, validity(a))
+    return make_lists(call.type.arrow, counts, items, validity_from(there))

@@ -202,7 +202,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("array_sort", (Poly.ANYARRAY,), Poly.ANYARRAY, sql="list_sort({0}, 'ASC', 'NULLS LAST')"),
     _def("trim_array", (Poly.ANYARRAY, INTEGER), Poly.ANYARRAY, can_fail=True,
          sql="list_slice({0}, 1, len({0}) - {1})"),
-    _def("array_fill", (Poly.ANYELEMENT, INTEGERS), Poly.ANYARRAY,
+    _def("array_fill", (Poly.ANYELEMENT, INTEGERS), Poly.ANYARRAY, strict=False,
          sql="list_transform(range(({1})[1]), lambda i: {0})"),
     _def("array_contains", (A, A), BOOLEAN, "contains", aliases=("@>",)),
     _def("array_contained", (A, A), BOOLEAN, "contained", aliases=("<@",)),
