@@ -24,9 +24,11 @@ from streamsql.state.consolidate import consolidate
 class HoldBack(Operator):
     """Give every row out once, when its window closes (EMIT ON WINDOW CLOSE).
 
-    Algebra:  of the input's Z-set, the rows whose close time the watermark has reached.  Non-linear in
+    Algebra:  of the input's Z-set, the rows whose close time the watermark has reached.
+    Non-linear in
               time: what is given out is final.
-    Input:    delta [n rows]; close time = the largest of the close columns, plus the allowed lateness.
+    Input:    delta [n rows]; close time = the largest of the close columns, plus the allowed
+    lateness.
     Output:   rows with weights > 0, in the order of their close times and then of their columns.
     State:    the rows that wait, by close time; freed when they are given out.
     Cost:     O(changed rows), and a sort of what closes.

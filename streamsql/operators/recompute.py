@@ -1,4 +1,5 @@
-"""The general operator: what has no incremental form is computed again, for the touched keys only."""
+"""The general operator: what has no incremental form is computed again, for the touched keys
+only."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from streamsql.state.consolidate import consolidate
 
 @dataclass
 class Port:
-    """One input. keys: the columns that hold the key, or None if any change of it touches all keys."""
+    """One input. keys: the columns that hold the key, or None if any change of it touches all
+    keys."""
 
     name: str
     arrange: Arrange

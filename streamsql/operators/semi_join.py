@@ -26,13 +26,16 @@ from streamsql.plan import nodes as plan
 
 
 class SemiJoin(Operator):
-    """Rows of the left input whose key is present in the right one (EXISTS, IN) or is not (NOT EXISTS).
+    """Rows of the left input whose key is present in the right one (EXISTS, IN) or is not (NOT
+    EXISTS).
 
-    Algebra:  semi(A, B)(a) = A(a) if some b has a's key, else 0; anti = A - semi. Non-linear in B. A NULL
+    Algebra:  semi(A, B)(a) = A(a) if some b has a's key, else 0; anti = A - semi. Non-linear in B.
+    A NULL
               key is never present.
     Input:    left from an arrangement; right as it comes.
     Output:   left's rows with their weights; -/+ for all left rows of a key whose presence changed.
-    State:    `counts`: right key -> rows, freed at 0; beside the left arrangement, which may be shared.
+    State:    `counts`: right key -> rows, freed at 0; beside the left arrangement, which may be
+    shared.
     Cost:     O(changed rows + left rows of the keys that appeared or vanished).
     Errors:   NegativeWeight (XX001) if a right row is taken back that is not there.
     Source:   Larson and Zhou, Efficient Maintenance of Materialized Outer-Join Views, ICDE 2007.

@@ -47,7 +47,8 @@ class Changed(NamedTuple):
 class Session(Operator):
     """Each row with the bounds of its session (SESSION … PARTITION BY).
 
-    Algebra:  a session is a run of rows of one partition, neighbours at most `gap` apart. Non-linear: a row that
+    Algebra:  a session is a run of rows of one partition, neighbours at most `gap` apart.
+    Non-linear: a row that
               joins two sessions takes the rows of both back and puts them out with new bounds; a
               delete may split one.
     Input:    delta [n rows]; any weights; rows without an event time give nothing and are counted.

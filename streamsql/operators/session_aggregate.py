@@ -31,10 +31,12 @@ from streamsql.plan import nodes as plan
 class SessionAggregate(Operator):
     """GROUP BY a session window and its partition.
 
-    Algebra:  a row extends a session, opens one, or joins two; the aggregates of joined sessions are
+    Algebra:  a row extends a session, opens one, or joins two; the aggregates of joined sessions
+    are
               merged. Non-linear. The output is -old +new of the sessions that changed.
     Input:    delta [n rows] below the window function; weights > 0 (an append-only input).
-    Output:   keys, then aggregates; consolidated. With `on_close`: each session once, when the watermark
+    Output:   keys, then aggregates; consolidated. With `on_close`: each session once, when the
+    watermark
               passes its end, in the order of ends and then of keys.
     State:    one entry a session: bounds and cells; freed when the watermark closes it.
     Cost:     O(changed rows); a row far behind its partition's newest sessions walks past them.

@@ -18,7 +18,8 @@ from streamsql.operators.loops import sessions as loops
 
 NO_TIME = loops.NO_TIME
 FORGET_GAPS = 8
-"""How many gaps beyond its last closed session an idle partition is remembered: until then a row that is
+"""How many gaps beyond its last closed session an idle partition is remembered: until then a row
+that is
 old enough to touch that session is told from a new one, even through a chain of late rows."""
 
 _BY_SESSION = (

@@ -28,7 +28,8 @@ from streamsql.operators.map import Map, move
 from streamsql.plan import nodes as plan
 
 NEXT, INSIDE, WIDTH = 2, 3, 4
-"""Lanes of a waiting row beside weight and stamp: its next moment (µs), whether it is in the output."""
+"""Lanes of a waiting row beside weight and stamp: its next moment (µs), whether it is in the
+output."""
 
 
 class TemporalFilter(Map):
@@ -36,9 +37,11 @@ class TemporalFilter(Map):
 
     Algebra:  filter by a condition that changes with the clock.  Linear in the rows, not in time.
     Input:    delta [n rows]; any weights.
-    Output:   the rows that pass now; at a row's moments (where a comparison with now() turns) it is put out
+    Output:   the rows that pass now; at a row's moments (where a comparison with now() turns) it
+    is put out
               or taken back.
-    State:    the rows whose condition will change again, each with its next moment; freed at the last one.
+    State:    the rows whose condition will change again, each with its next moment; freed at the
+    last one.
     Cost:     O(changed rows + rows whose moment has come).
     Errors:   as Filter; NegativeWeight (XX001) if a waiting row is taken back too often.
     """

@@ -88,7 +88,7 @@ def test_empty_in_empty_out(name: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["map", "union", "tumble", "hop"])
 def test_linear_operator_of_a_sum_is_the_sum(name: str, seed: int) -> None:
-    parts = [bag for bag in random_history(TABLES, seed, ticks=2, most=9)]
+    parts = list(random_history(TABLES, seed, ticks=2, most=9))
     apart, together = fresh(name), fresh(name)
     node = together.circuit.nodes[together.compiled.output]
     assert node.operator.algebra is Algebra.LINEAR

@@ -64,7 +64,8 @@ class OrderedExtreme(Accumulator):
     """MIN and MAX of values that may be taken back, of any type that has an order.
 
     Algebra:  the first or last of the values that are left.  Not linear.
-    State:    [count, reference] a group; `values`: (group, value) -> count in order; `shown`: the value each
+    State:    [count, reference] a group; `values`: (group, value) -> count in order; `shown`: the
+    value each
               group shows now, which the reference names.
     Cost:     O(log values) a row.
     """
