@@ -244,17 +244,16 @@ class CatalogBuilder:
     def install(self, built: Built, tick: Tick) -> None:
         """After the log is written: everything becomes visible in one step."""
         engine = self.engine
-        engine.tables.update(built.tables)
-        engine.nodes.update(built.nodes)
-        engine.ingest.add(built.sources)
         old_views = {oid: engine.views.get(oid) for oid in built.views}
-        for view in built.views.values():
-            engine.views_of_node.setdefault(view.node, []).append(view)
-        filled: dict[int, Delta] = {}
         for oid, delta in built.fills.items():
             built.views[oid].fill(delta)
-            filled[oid] = delta
-        engine.views.update(built.views)
+        with engine.lock:
+            engine.tables.update(built.tables)
+            engine.nodes.update(built.nodes)
+            engine.views.update(built.views)
+            for view in built.views.values():
+                engine.views_of_node.setdefault(view.node, []).append(view)
+        engine.ingest.add(built.sources)
         engine.committer.run([tick])
         for step in built.steps:
             engine.system.record(tick, step)

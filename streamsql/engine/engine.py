@@ -173,9 +173,12 @@ class Engine:
         return names
 
     def relation_name(self, oid: int) -> str:
-        """Its name, or its number while it is being made."""
+        """Its name; that of a subscription's view; or its number while it is being made."""
         relation = self.catalog.relations.get(oid)
-        return str(oid) if relation is None else relation.name
+        if relation is not None:
+            return relation.name
+        view = self.views.get(oid)
+        return str(oid) if view is None else view.relation.name
 
     def node_name(self, node_id: int, names: Mapping[int, str]) -> str:
         """A node for people: the relation it stands for, or its operator."""

@@ -168,13 +168,17 @@ class SystemState:
     # --- reading --------------------------------------------------------------------------------
     def table(self, name: str) -> pa.Table:
         """The rows of one system relation now."""
+        with self.engine.lock:
+            return self._table(name)
+
+    def _table(self, name: str) -> pa.Table:
         schema = SCHEMAS[name].arrow
         if name == "late_rows":
             return pa.Table.from_batches(list(self._late), schema=schema)
         if name == "source_errors":
             return pa.Table.from_batches(list(self._source_errors), schema=schema)
         if name == "view_errors":
-            rows = [(*key, v) for key, versions in list(self._errors.items()) for v in versions]
+            rows = [(*key, v) for key, versions in self._errors.items() for v in versions]
             return pa.Table.from_batches([batch_of(rows, SCHEMAS[name])], schema=schema)
         return pa.Table.from_batches([batch_of(self._computed[name](), SCHEMAS[name])])
 
@@ -182,11 +186,11 @@ class SystemState:
         engine = self.engine
         rows: list[tuple[Any, ...]] = []
         for oid, tracker in engine.trackers():
-            name = engine.catalog.relations[oid].name
+            name = engine.relation_name(oid)
             held = tracker.held_back_by(engine.advance_now())
             since = tracker.state.since_us or None
             rows.append((name, "source", time_or_none(tracker.value), held, since))
-        names = {node: engine.catalog.relations[oid].name for oid, node in engine.nodes.items()}
+        names = {node: engine.relation_name(oid) for oid, node in engine.nodes.items()}
         for view in list(engine.views.values()):
             for node_id in engine.own_nodes(view):
                 node = engine.circuit.nodes.get(node_id)
