@@ -25,6 +25,7 @@ from streamsql.functions.compute.regex import (
     re2_replacement,
     similar_pattern,
 )
+from streamsql.functions.compute.texts import contains
 from streamsql.functions.definitions import KernelCall
 
 _NULL_BOOL = pa.scalar(None, pa.bool_())
@@ -52,6 +53,9 @@ def like(call: KernelCall, a: pa.Array, pattern: pa.Scalar, escape: Any = None) 
         message = "LIKE pattern must not end with escape character"
         call.fail(True, InvalidEscapeSequence, message)
         return _NULL_BOOL
+    inner = found[1:-1]
+    if found[:1] == found[-1:] == "%" and inner and not set(inner) & set("%_\\"):
+        return contains(a, inner)
     return pc.match_like(a, found)
 
 
@@ -272,7 +276,7 @@ def regexp_extract(call: KernelCall, a: pa.Array, pattern: pa.Scalar, index: Any
     literal = required_literal(found.source)
     try:
         if literal and len(a) > 64:  # a substring search rules most rows out before RE2 runs
-            hit = pc.fill_null(pc.match_substring(a, literal), False)
+            hit = pc.fill_null(contains(a, literal), False)
             part = flat(pc.extract_regex(a.filter(hit), wrapped))
             return flat(
                 pc.replace_with_mask(pa.nulls(len(a), pa.string()), hit, _extracted(part, number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamsql.functions.compute.loops import loop
 
 
@@ -96,6 +98,32 @@ def split_ranges(offsets, data, separator, n, starts, ends, there):  # type: ign
                     ends[i] = at
                     break
                 at += 1
+
+
+@loop(0, 1, 2, 3)
+def find(offsets, data, needle, shift, out):  # type: ignore[no-untyped-def]
+    """Byte position of the needle (uint8 [m], m > 0) in each row, -1 if it is not there.
+
+    Horspool: shift [256] says how far the needle may move when its last byte lies on a given byte.
+    """
+    m = needle.size
+    last = needle[m - 1]
+    for i in range(out.size):
+        low = np.int64(offsets[i])
+        at = low
+        high = np.int64(offsets[i + 1]) - m
+        found = np.int64(-1)
+        while at <= high:
+            c = data[at + m - 1]
+            if c == last:
+                k = 0
+                while k < m - 1 and data[at + k] == needle[k]:
+                    k += 1
+                if k == m - 1:
+                    found = at - low
+                    break
+            at += shift[c]
+        out[i] = found
 
 
 @loop(0, 1)

@@ -14,6 +14,7 @@ from streamsql.functions.compute.columns import (
     broadcast,
     column,
     flat,
+    from_bools,
     text_buffers,
     text_column,
     valid_mask,
@@ -193,12 +194,30 @@ def right(call: KernelCall, a: pa.Array, n: pa.Scalar) -> Any:
 @constants(1)
 def position(call: KernelCall, a: pa.Array, needle: pa.Scalar) -> Any:
     """Where the needle starts, 0 if nowhere."""
-    at = flat(pc.find_substring(a, needle.as_py()))
-    found = values(at)
-    if is_ascii(a):
-        return column(found + 1, pa.int32(), validity(a))
     text = needle.as_py()
+    if is_ascii(a):
+        return column(find(a, text) + np.int32(1), pa.int32(), validity(a))
     return by_value(a, lambda s: s.find(text) + 1, pa.int32())
+
+
+def find(a: pa.Array, needle: str) -> Any:
+    """int32 [n]: byte position of the needle in each text, -1 if it is not there."""
+    from streamsql.functions.compute import text_loops
+
+    out = np.zeros(len(a), np.int32)
+    raw = np.frombuffer(needle.encode(), np.uint8)
+    if not raw.size:
+        return out
+    shift = np.full(256, raw.size, np.int64)
+    shift[raw[:-1]] = np.arange(raw.size - 1, 0, -1)  # of equal bytes the last one counts
+    offsets, data = text_buffers(a)
+    text_loops.find(offsets, data, raw, shift, out)
+    return out
+
+
+def contains(a: pa.Array, needle: str) -> pa.Array:
+    """Whether each text holds the needle."""
+    return from_bools(find(a, needle) >= 0, validity(a))
 
 
 @constants(1, 2)
