@@ -235,6 +235,14 @@ def _scan_word(data, at, end, out, o):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _scan_bare(data, at, end, out, o):  # type: ignore[no-untyped-def]
+    """A number or a word."""
+    if data[at] == 45 or 48 <= data[at] <= 57:
+        return _scan_number(data, at, end, out, o)
+    return _scan_word(data, at, end, out, o)
+
+
+@njit
 def _in_order(out, last, last_end, begin, end):  # type: ignore[no-untyped-def]
     """Whether the key out[begin:end] comes after out[last:last_end]: longer, or larger bytes."""
     if last < 0:
@@ -296,12 +304,8 @@ def _normal(data, at, end, out, o, kinds, key_at, key_end):  # type: ignore[no-u
             else:
                 expect_key = c == 123
                 continue
-        elif c == 34:
-            pass
-        elif c == 45 or 48 <= c <= 57:
-            at, o = _scan_number(data, at, end, out, o)
-        else:
-            at, o = _scan_word(data, at, end, out, o)
+        elif c != 34:
+            at, o = _scan_bare(data, at, end, out, o)
         if at < 0:
             return -1
         while True:  # behind a value

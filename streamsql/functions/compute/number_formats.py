@@ -208,7 +208,7 @@ def _roman(value: Decimal, t: Template) -> str:
     number = int(value.to_integral_value(rounding=ROUND_HALF_UP))
     if not 1 <= number <= 3999:
         return "#" * 15
-    tens = ("", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC")
+    tens = ("", "X", "X" * 2, "X" * 3, "XL", "L", "LX", "LX" + "X", "LX" + "X" * 2, "XC")
     hundreds = ("", "C", "CC", "CCC", "CD", "D", "DC", "DCC", "DCCC", "CM")
     ones = ["", *ROMAN[:9]]
     text = "M" * (number // 1000) + hundreds[number // 100 % 10]

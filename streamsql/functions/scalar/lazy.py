@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamsql.functions.definitions import Kernel
+
+if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
+    from streamsql.functions.compute import (  # noqa: F401
+        arrays,
+        assignments,
+        construction,
+        datetimes,
+        decimals,
+        extracts,
+        flink,
+        formatting,
+        integers,
+        interval_arithmetic,
+        json_building,
+        json_edits,
+        jsons,
+        logic,
+        maths,
+        moments,
+        patterns,
+        products,
+        quoting,
+        series,
+        text_arrays,
+        texts,
+    )
 
 
 def lazy(module: str, name: str) -> Kernel:
