@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from streamsql.core.errors import StreamSqlError
 from streamsql.core.types import Kind, SqlType
@@ -34,3 +35,32 @@ def unless_jsonb(name: str, kernel: Kernel, template: SqlTemplate) -> SqlTemplat
         return template.format(*a) if isinstance(template, str) else template(a, types, result)
 
     return write
+
+
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_INTEGER = re.compile(r"CAST\((-?\d+) AS (?:SMALLINT|INTEGER|BIGINT)\)")
+
+
+def constant_text(sql: str) -> str | None:
+    """The text of a string literal, None for any other SQL."""
+    return sql[1:-1].replace("''", "'") if _TEXT.fullmatch(sql) else None
+
+
+def constant_integer(sql: str) -> int | None:
+    """The value of an integer literal as `literal_sql` writes it, None for any other SQL."""
+    m = _INTEGER.fullmatch(sql)
+    return None if m is None else int(m[1])
+
+
+Writer = Callable[[Sequence[str], tuple[SqlType, ...]], "str | None"]
+
+
+def native_or_kernel(name: str, kernel: Kernel, write: Writer) -> SqlTemplate:
+    """DuckDB's own SQL where `write` gives some, because it means the same there and runs in
+    parallel; else the kernel."""
+
+    def template(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+        sql = write(a, types)
+        return kernel_sql(name, kernel, a, types, result) if sql is None else sql
+
+    return template

@@ -33,6 +33,7 @@ from streamsql.core.types import (
 from streamsql.functions import duckdb_eval
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.resolve import resolve_call
+from streamsql.functions.textio import parse_text, to_text
 from tests.functions.support import NOW_US, bind, same
 
 SCHEMA = Schema.of(
@@ -203,6 +204,32 @@ def test_quantified_comparison_agrees_and_knows_nulls(operator: str) -> None:
     d = duckdb_eval.run([expr], batch, NOW_US, "UTC")[0]
     assert same(a, d)
     assert set(a.to_pylist()) == {True, False, None}
+
+
+FAR = [
+    "ts + interval '1 day'", "ts - interval '1 month'", "ts + gap", "day + 1", "day - 1",
+    "date_trunc('hour', ts)", "date_trunc('month', ts)", "date_trunc('year', ts)",
+    "extract(month from ts)", "extract(year from ts)", "extract(day from day)", "extract(week from day)",
+    "date_part('hour', ts)", "extract(epoch from ts)", "quarter(day)", "hour(ts)", "isfinite(ts)",
+    "ts::date", "day::timestamp", "day::timestamptz", "ts::text", "day::text", "ts < '2020-01-01'",
+    "to_char(ts, 'YYYY BC')", "greatest(ts, day::timestamp)", "ts between '0100-01-01' and 'infinity'",
+]  # fmt: skip
+
+
+def test_evaluators_agree_on_infinite_and_far_dates() -> None:
+    stamps = ["infinity", "-infinity", "0044-03-15 10:20:30 BC", "12020-05-05 01:02:03", None]
+    days = ["infinity", "-infinity", "0044-03-15 BC", "12020-05-05", None]
+    columns = {
+        "ts": parse_text(pa.array(stamps), TIMESTAMP), "day": parse_text(pa.array(days), DATE),
+    }  # fmt: skip
+    near = batch_of(9, 5)
+    arrays = [columns.get(c.name, near.column(i)) for i, c in enumerate(SCHEMA)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.arrow)
+    for sql in FAR:
+        expr = bind(sql, SCHEMA)
+        a = to_text(Evaluator([expr], SCHEMA).run(batch, NOW_US)[0], expr.type)
+        d = to_text(duckdb_eval.run([expr], batch, NOW_US, "UTC")[0], expr.type)
+        assert a.to_pylist() == d.to_pylist(), sql
 
 
 FAILING = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streamsql.core.types import (
@@ -17,12 +17,21 @@ from streamsql.core.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    Kind,
     SqlType,
     numeric,
 )
-from streamsql.functions.definitions import FunctionDef, Pattern, Volatility
+from streamsql.functions.definitions import (
+    FunctionDef,
+    Kernel,
+    Pattern,
+    SqlTemplate,
+    Volatility,
+)
 from streamsql.functions.expressions import Expr, Literal
 from streamsql.functions.scalar.lazy import lazy
+from streamsql.functions.sql_text import constant_text, native_or_kernel
+from streamsql.functions.units import unit_of
 
 STAMPS = (TIMESTAMP, TIMESTAMPTZ)
 EXTRACTABLE = (TIMESTAMP, TIMESTAMPTZ, DATE, TIME, INTERVAL)
@@ -62,23 +71,32 @@ def _symmetric(
 
 
 def _operators() -> Iterable[FunctionDef]:
-    yield from _symmetric("add", "+", DATE, INTEGER, DATE, "date_plus_days", fails=True)
+    yield from _symmetric("add", "+", DATE, INTEGER, DATE, "date_plus_days", fails=True,
+                          sql="({0} + {1})")  # fmt: skip
     yield from _symmetric("add", "+", DATE, INTERVAL, TIMESTAMP, "add_interval", fails=True)
     yield from _symmetric("add", "+", DATE, TIME, TIMESTAMP, "date_plus_time")
     for t in STAMPS:
-        yield from _symmetric("add", "+", t, INTERVAL, t, "add_interval", fails=True)
-        yield _def("subtract", (t, INTERVAL), t, "subtract_interval", aliases=("-",), fails=True)
+        # DuckDB counts days of a TIMESTAMPTZ in its own zone, not in the session's
+        plain: dict[str, Any] = {"sql": "({0} + {1})"} if t is TIMESTAMP else {}
+        minus: dict[str, Any] = {"sql": "({0} - {1})"} if t is TIMESTAMP else {}
+        yield from _symmetric("add", "+", t, INTERVAL, t, "add_interval", fails=True, **plain)
+        yield _def("subtract", (t, INTERVAL), t, "subtract_interval", aliases=("-",), fails=True,
+                   **minus)  # fmt: skip
         yield _def("subtract", (t, t), INTERVAL, "timestamp_difference", aliases=("-",))
     yield from _symmetric("add", "+", TIME, INTERVAL, TIME, "time_plus_interval")
-    minus: tuple[tuple[SqlType, SqlType, SqlType, str], ...] = (
-        (DATE, DATE, INTEGER, "date_minus_date"),
-        (DATE, INTEGER, DATE, "date_minus_days"),
+    for b, result, kernel in (
+        (DATE, INTEGER, "date_minus_date"),
+        (INTEGER, DATE, "date_minus_days"),
+    ):
+        yield _def("subtract", (DATE, b), result, kernel, aliases=("-",), fails=True,
+                   sql="({0} - {1})")  # fmt: skip
+    others: tuple[tuple[SqlType, SqlType, SqlType, str], ...] = (
         (DATE, INTERVAL, TIMESTAMP, "subtract_interval"),
         (TIME, TIME, INTERVAL, "time_difference"),
         (TIME, INTERVAL, TIME, "time_minus_interval"),
         (INTERVAL, INTERVAL, INTERVAL, "interval_subtract"),
     )
-    for a, b, result, kernel in minus:
+    for a, b, result, kernel in others:
         yield _def("subtract", (a, b), result, kernel, aliases=("-",), fails=True)
     yield _def("add", (INTERVAL, INTERVAL), INTERVAL, "interval_add", aliases=("+",), fails=True)
     yield _def("negate", (INTERVAL,), INTERVAL, "interval_negate", aliases=("-",))
@@ -98,24 +116,66 @@ def extract_type(args: tuple[Expr, ...]) -> SqlType:
     return numeric(24, field_scale(field.value), constrained=False)
 
 
+_TRUNCATED = frozenset(
+    {"microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month",
+     "quarter", "year"}
+)  # fmt: skip
+_PARTS = {
+    "hour": "hour", "minute": "minute", "day": "day", "month": "month", "quarter": "quarter",
+    "week": "week", "dow": "dow", "isodow": "isodow", "doy": "doy",
+}  # fmt: skip
+"""Fields that DuckDB counts as PostgreSQL does (years do not: there is no year 0)."""
+
+
+def _date_trunc(a: Sequence[str], types: tuple[SqlType, ...]) -> str | None:
+    unit = unit_of(constant_text(a[0]) or "")
+    return f"date_trunc('{unit}', {a[1]})" if unit in _TRUNCATED else None
+
+
+def _extract(a: Sequence[str], types: tuple[SqlType, ...]) -> str | None:
+    """Fields of dates and timestamps without a zone."""
+    part = _PARTS.get(unit_of(constant_text(a[0]) or ""))
+    clock = part in ("hour", "minute")
+    if part is None or types[1].kind not in (Kind.TIMESTAMP, Kind.DATE):
+        return None
+    return None if clock and types[1].kind is Kind.DATE else f"datepart('{part}', {a[1]})"
+
+
+def _unzoned(name: str, kernel: Kernel, t: SqlType) -> SqlTemplate | None:
+    """With a zone the kernel decides: only it knows the session's."""
+    return None if t is TIMESTAMPTZ else native_or_kernel(name, kernel, _extract)
+
+
 def _fields() -> Iterable[FunctionDef]:
     for t in EXTRACTABLE:
-        yield FunctionDef(name="extract", args=(TEXT, t), result_of=extract_type,
-                          kernel=lazy("extracts", "extract"))  # fmt: skip
-        yield _def("date_part", (TEXT, t), DOUBLE, module="extracts", fails=True)
+        extract, date_part = lazy("extracts", "extract"), lazy("extracts", "date_part")
+        yield FunctionDef(name="extract", args=(TEXT, t), result_of=extract_type, kernel=extract,
+                          sql=_unzoned("extract", extract, t))  # fmt: skip
+        yield _def("date_part", (TEXT, t), DOUBLE, module="extracts", fails=True,
+                   sql=_unzoned("date_part", date_part, t))  # fmt: skip
     for name in ("year", "quarter", "month", "week", "dayofyear", "dayofmonth", "dayofweek"):
         aliases = ("day",) if name == "dayofmonth" else ()
         for t in (TIMESTAMP, TIMESTAMPTZ, DATE):
-            yield _def(name, (t,), BIGINT, module="extracts", aliases=aliases)
+            native = t is not TIMESTAMPTZ and name in (
+                "quarter",
+                "month",
+                "dayofmonth",
+                "dayofyear",
+            )
+            yield _def(name, (t,), BIGINT, module="extracts", aliases=aliases,
+                       sql=f"{name}({{0}})" if native else None)  # fmt: skip
     for name in ("hour", "minute", "second"):
         for t in (TIMESTAMP, TIMESTAMPTZ, TIME):
-            yield _def(name, (t,), BIGINT, module="extracts")
+            native = t is TIMESTAMP and name != "second"
+            yield _def(name, (t,), BIGINT, module="extracts",
+                       sql=f"{name}({{0}})" if native else None)  # fmt: skip
 
 
 FUNCTIONS: tuple[FunctionDef, ...] = (
     *_operators(),
     *_fields(),
-    _def("date_trunc", (TEXT, TIMESTAMP), TIMESTAMP, fails=True),
+    _def("date_trunc", (TEXT, TIMESTAMP), TIMESTAMP, fails=True,
+         sql=native_or_kernel("date_trunc", lazy("datetimes", "date_trunc"), _date_trunc)),
     _def("date_trunc", (TEXT, TIMESTAMPTZ), TIMESTAMPTZ, fails=True),
     _def("date_trunc", (TEXT, TIMESTAMPTZ, TEXT), TIMESTAMPTZ, fails=True),
     _def("date_trunc", (TEXT, INTERVAL), INTERVAL, "interval_trunc", fails=True),

@@ -3,11 +3,13 @@ out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamsql.core.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, SqlType, array_of
-from streamsql.functions.definitions import FunctionDef, Pattern, Poly
+from streamsql.functions.definitions import FunctionDef, Pattern, Poly, SqlTemplate
 from streamsql.functions.scalar.lazy import lazy
+from streamsql.functions.sql_text import constant_integer, constant_text, native_or_kernel
 
 TEXTS = array_of(TEXT)
 
@@ -27,6 +29,29 @@ def text_function(
         name=name, args=args, result=result, kernel=lazy(module, kernel or name), can_fail=fails,
         **more,
     )  # fmt: skip
+
+
+def _slice_sql(name: str) -> SqlTemplate:
+    """substring, left, right by constants that mean the same in DuckDB: none below what they count
+    from."""
+
+    def write(a: Sequence[str], types: tuple[SqlType, ...]) -> str | None:
+        numbers = [constant_integer(x) for x in a[1:]]
+        least = 1 if name == "substring" else 0
+        if any(n is None or n < least for n in numbers[:1]):
+            return None
+        if any(n is None or n < 0 for n in numbers[1:]):
+            return None
+        return f"{name}({', '.join(a)})"
+
+    return native_or_kernel(name, lazy("texts", name), write)
+
+
+def _split_part(a: Sequence[str], types: tuple[SqlType, ...]) -> str | None:
+    n = constant_integer(a[2])
+    if not constant_text(a[1]) or n is None or n < 1:
+        return None
+    return f"split_part({', '.join(a)})"
 
 
 def _quoting(
@@ -55,10 +80,11 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     text_function("octet_length", (BYTEA,), INTEGER, sql="octet_length({0})", aliases=("length",)),
     text_function("bit_length", (TEXT,), INTEGER, sql="strlen({0}) * 8"),
     text_function("bit_length", (BYTEA,), INTEGER, sql="octet_length({0}) * 8"),
-    text_function("substring", (TEXT, INTEGER), aliases=("substr",)),
-    text_function("substring", (TEXT, INTEGER, INTEGER), aliases=("substr",), fails=True),
-    text_function("left", (TEXT, INTEGER)),
-    text_function("right", (TEXT, INTEGER)),
+    text_function("substring", (TEXT, INTEGER), aliases=("substr",), sql=_slice_sql("substring")),
+    text_function("substring", (TEXT, INTEGER, INTEGER), aliases=("substr",), fails=True,
+                  sql=_slice_sql("substring")),
+    text_function("left", (TEXT, INTEGER), sql=_slice_sql("left")),
+    text_function("right", (TEXT, INTEGER), sql=_slice_sql("right")),
     text_function("position", (TEXT, TEXT), INTEGER, aliases=("strpos", "instr"),
                   sql="instr({0}, {1})"),
     text_function("locate", (TEXT, TEXT), INTEGER, sql="instr({1}, {0})",
@@ -71,7 +97,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     text_function("rpad", (TEXT, INTEGER, TEXT), optional=1),
     text_function("repeat", (TEXT, INTEGER)),
     text_function("reverse", (TEXT,), sql="reverse({0})", exact=True),
-    text_function("split_part", (TEXT, TEXT, INTEGER), fails=True),
+    text_function("split_part", (TEXT, TEXT, INTEGER), fails=True,
+                  sql=native_or_kernel("split_part", lazy("texts", "split_part"), _split_part)),
     text_function("split_index", (TEXT, TEXT, INTEGER)),
     text_function("translate", (TEXT, TEXT, TEXT)),
     text_function("ascii", (TEXT,), INTEGER, kernel="ascii_code"),
