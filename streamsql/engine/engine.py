@@ -180,12 +180,6 @@ class Engine:
         view = self.views.get(oid)
         return str(oid) if view is None else view.relation.name
 
-    def node_name(self, node_id: int, names: Mapping[int, str]) -> str:
-        """A node for people: the relation it stands for, or its operator."""
-        if node_id in names:
-            return names[node_id]
-        return f"{self.circuit.nodes[node_id].operator.name} #{node_id}"
-
     # --- reading --------------------------------------------------------------------------------
     def stored(self, oid: int) -> Stored | None:
         """Rows of a table or view; None for what is computed when it is read."""

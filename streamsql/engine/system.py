@@ -183,26 +183,27 @@ class SystemState:
         return pa.Table.from_batches([batch_of(self._computed[name](), SCHEMAS[name])])
 
     def _watermark_rows(self) -> list[tuple[Any, ...]]:
+        """A row per source and per operator under one; held_back_by: for a source its slowest
+        partition, for an operator the source that is furthest behind; since: when that one moved
+        last."""
         engine = self.engine
         rows: list[tuple[Any, ...]] = []
+        origins: dict[int, tuple[str, int | None]] = {}
         for oid, tracker in engine.trackers():
             name = engine.relation_name(oid)
             held = tracker.held_back_by(engine.advance_now())
             since = tracker.state.since_us or None
             rows.append((name, "source", time_or_none(tracker.value), held, since))
-        names = {node: engine.relation_name(oid) for oid, node in engine.nodes.items()}
+            origins[engine.nodes[oid]] = (name, since)
+        nodes = engine.circuit.nodes
         for view in list(engine.views.values()):
             for node_id in engine.own_nodes(view):
-                node = engine.circuit.nodes.get(node_id)
-                if node is None or node.watermark in (NO_WATERMARK, END_OF_TIME):
-                    continue
-                slowest = min(
-                    node.inputs, key=lambda i: engine.circuit.nodes[i].watermark, default=None
-                )
-                held = None if slowest is None else engine.node_name(slowest, names)
-                label = f"{node.operator.name} #{node_id}"
-                row = (view.relation.name, label, time_or_none(node.watermark), held, None)
-                rows.append(row)
+                below = [i for i in engine.circuit.cone(node_id) if i in origins]
+                if below:
+                    name, since = origins[min(below, key=lambda i: nodes[i].watermark)]
+                    label = f"{nodes[node_id].operator.name} #{node_id}"
+                    moved = time_or_none(nodes[node_id].watermark)
+                    rows.append((view.relation.name, label, moved, name, since))
         return rows
 
     def _source_rows(self) -> list[tuple[Any, ...]]:
