@@ -56,6 +56,23 @@ def answer(sql: str, timezone: str = "UTC") -> tuple[str | None, str | None]:
     return found[0], found[1]
 
 
+def answers(sqls: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
+    """As `answer` for several expressions without errors, in one call of each evaluator; if that
+    fails, one by one."""
+    try:
+        exprs = [bind(sql) for sql in sqls]
+        rows = [
+            Evaluator(exprs, Schema(())).run(ONE_ROW, NOW_US),
+            duckdb_eval.run(exprs, ONE_ROW, NOW_US, "UTC"),
+        ]
+    except StreamSqlError:
+        return {sql: answer(sql) for sql in sqls}
+    texts = [
+        [to_text(a, e.type)[0].as_py() for a, e in zip(row, exprs, strict=True)] for row in rows
+    ]
+    return dict(zip(sqls, zip(*texts, strict=True), strict=True))
+
+
 def shown(error: StreamSqlError) -> str:
     """ "!SQLSTATE message"."""
     return f"!{error.sqlstate} {error.message}"
