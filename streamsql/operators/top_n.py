@@ -282,7 +282,9 @@ class TopN(Operator):
 
 
 def lower(node: plan.LogicalPlan, build: Builder) -> int | None:
-    """Filter over a ranking, DISTINCT ON, LIMIT."""
+    """Filter over a ranking, a projection over that, DISTINCT ON, LIMIT."""
+    if isinstance(node, plan.Project):
+        return _lower_project(node, build)
     found = _found(node)
     if found is None:
         return None
@@ -293,7 +295,7 @@ def lower(node: plan.LogicalPlan, build: Builder) -> int | None:
     return add_map(build, added, rest, None, node.schema)
 
 
-def lower_project(node: plan.Project, build: Builder) -> int | None:
+def _lower_project(node: plan.Project, build: Builder) -> int | None:
     """A projection over such a filter; rows that only move are no change where it does not show
     the number."""
     below = node.input

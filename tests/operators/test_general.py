@@ -23,7 +23,6 @@ BY_KEY = [
     "SELECT k, string_agg(s, ',' ORDER BY s) FROM t0 GROUP BY k",
     "SELECT k, v, lag(v) OVER (PARTITION BY k ORDER BY v, s) FROM t0",
     "SELECT k, sum(v) OVER (PARTITION BY k), count(*) OVER (PARTITION BY k, s) FROM t0",
-    "SELECT DISTINCT ON (k) k, v, s FROM t0 ORDER BY k, v, s",
     "SELECT t0.k, x FROM t0, LATERAL (SELECT w AS x FROM t1 WHERE t1.k = t0.k ORDER BY w, u LIMIT 1) z",
     "SELECT v FROM t0 WHERE v = ALL (SELECT w FROM t1 WHERE t1.k = t0.k)",
     "SELECT k, (SELECT count(*) FROM t1 WHERE t1.k = t0.k AND w > v) FROM t0",
@@ -32,7 +31,6 @@ BY_KEY = [
 ]
 WHOLE = [
     "SELECT v, row_number() OVER (ORDER BY v, k, s) FROM t0",
-    "SELECT * FROM t0 ORDER BY v, k, s LIMIT 2",
     "SELECT string_agg(s, ',' ORDER BY s) FROM t0",
     "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4) "
     "SELECT n, count(k) FROM r LEFT JOIN t0 ON t0.v = r.n GROUP BY n",
