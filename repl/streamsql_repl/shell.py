@@ -102,7 +102,7 @@ class Shell:
             if piece.kind == "rest" and (following is None or following.kind != "command"):
                 self.buffer = piece.text
             elif piece.kind == "rest":
-                self.buffer = piece.text.strip()  # the command right behind it takes it
+                self.buffer = piece.text  # the command right behind it takes it, or leaves it
             elif piece.kind == "statement":
                 went_well &= self.run_statement(piece.text)
             else:

@@ -87,7 +87,10 @@ def repl(dsn: str | None, data_dir: Path | None, memory: bool) -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@_data_dir
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), default=None,
+    help="Where the database lives.  [default: in memory, gone at the end]",
+)  # fmt: skip
 @click.option("--keep-going", is_flag=True, help="Go on after an error.")
 def run(file: Path, data_dir: Path | None, keep_going: bool) -> None:
     """Run the statements of FILE on a database in this process (in memory unless --data-dir)."""
@@ -101,16 +104,19 @@ def run(file: Path, data_dir: Path | None, keep_going: bool) -> None:
 @main.command()
 @click.option("--speed", type=float, default=20_000.0, show_default=True, help="Times real time.")
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True)
+@click.option("--seconds", type=float, default=None, help="End by itself after so long.")
 @_data_dir
 @_memory
-def demo(speed: float, port: int, data_dir: Path | None, memory: bool) -> None:
+def demo(
+    speed: float, port: int, seconds: float | None, data_dir: Path | None, memory: bool
+) -> None:
     """A year of flights streams in; watch a view change."""
-    from streamsql_server import logs
+    from streamsql_server import logs, service
 
     logs.configure("warning")
     module: Any = _module("streamsql_server.demo")
     path = _database_path(data_dir, memory)
-    sys.exit(module.run_demo(speed=speed, port=port, data_dir=path))
+    service.leave(module.run_demo(speed=speed, port=port, data_dir=path, seconds=seconds))
 
 
 @main.command(context_settings={"ignore_unknown_options": True})

@@ -93,6 +93,23 @@ class Result:
             return [()] * data.num_rows
         return list(zip(*(c.to_pylist() for c in data.columns), strict=True))
 
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        """Column names and types as the DB-API has them; None without a result set."""
+        if self.columns is None:
+            return None
+        return [(c.name, str(c.type), None, None, None, None, None) for c in self.columns]
+
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame (pandas must be installed)."""
+        return self.table().to_pandas()
+
+    def pl(self) -> Any:
+        """The rows as a polars DataFrame (polars must be installed)."""
+        import polars
+
+        return polars.from_arrow(self.table())
+
     def fetchone(self) -> tuple[Any, ...] | None:
         """The first row, or None."""
         rows = self.fetchall()

@@ -190,7 +190,7 @@ class CatalogBuilder:
         while stack:
             current = stack.pop()
             if current in by_node and current not in new:
-                known[current] = self._rows_of(by_node[current], built)
+                known[current] = self.rows_of(by_node[current], built)
                 continue
             for below in self.engine.circuit.nodes[current].inputs:
                 if below not in seen:
@@ -198,7 +198,7 @@ class CatalogBuilder:
                     stack.append(below)
         return known
 
-    def _rows_of(self, oid: int, built: Built) -> Delta:
+    def rows_of(self, oid: int, built: Built) -> Delta:
         """The present rows of a relation, as its node would have given them in all."""
         engine = self.engine
         table = built.tables.get(oid) or engine.tables.get(oid)

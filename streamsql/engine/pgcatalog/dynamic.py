@@ -195,9 +195,12 @@ def _depends(rows: Rows, classid: int, objid: int, on: int, kind: str) -> None:
 
 
 def view_text(relation: Relation) -> str:
-    """The query as the user wrote it, with the semicolon that pg_get_viewdef gives."""
+    """The query as the user wrote it, with the semicolon that pg_get_viewdef gives. When windows
+    are emitted is part of what the view means, so it is part of its text."""
     if isinstance(relation.statement, CreateView):
-        return f"{relation.statement.query_sql.strip()};"
+        query = relation.statement.query_sql.strip()
+        closing = relation.statement.emit == "on_window_close"
+        return f"{query} EMIT ON WINDOW CLOSE;" if closing else f"{query};"
     return f"{relation.sql.strip()};" if relation.sql else ""
 
 

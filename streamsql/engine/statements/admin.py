@@ -22,6 +22,8 @@ from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.plans import freeze, scans
 from streamsql.engine.reads.select import plan_sql, relation_table
+from streamsql.engine.rebuild import depends_on_arrival, rebuilt
+from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.statements.common import lookup, rows_result
 from streamsql.engine.statements.handler import Handler, Types, returns
@@ -32,6 +34,7 @@ from streamsql.functions.literals import parse_literal, to_arrow_scalar
 from streamsql.state.consolidate import consolidate
 
 if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
     from streamsql.engine.session import Session
 
 
@@ -101,21 +104,36 @@ def run_verify(
 ) -> Result:
     """VERIFY MATERIALIZED VIEW: the rows that are too many (+) or missing (−); none if it is right.
 
-    Compares with the query computed anew by DuckDB, over the same version of its inputs. Rows that
-    were late for a window of the view are not in it, and are reported as missing.
+    Compares with the query computed anew by DuckDB, over the same version of its inputs. A view
+    whose rows depend on the watermark (late rows are kept out, windows are held back) is compared
+    with what a circuit of its own makes of the inputs, replayed in their order of arrival.
     """
     relation = lookup(session, statement.name, kinds=("materialized_view",))
     engine = session.engine
     plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
+    if depends_on_arrival(relation, plan, engine):
+        return engine.call(lambda: _verify_by_replay(engine, relation))
     view = engine.read_view()
     wanted = {s.relation_id for s in scans(plan)} | {relation.oid}
     tables = view.tables(wanted)
     present = tables[relation.oid]
     named = {relation_table(oid): t for oid, t in tables.items()}
     batches = run_sql(engine.pool, plan_sql(plan), named, plan.schema, session.token)
-    fresh = [Delta(b).negate() for b in batches]
+    return _differences(relation, present, [Delta(b) for b in batches])
+
+
+def _verify_by_replay(engine: Engine, relation: Relation) -> Result:
+    """VERIFY on the engine thread, between two ticks."""
+    again = rebuilt(engine, relation)
+    plain = Delta(again.batch, again.weights)
+    return _differences(relation, engine.views[relation.oid].snapshot(), [plain])
+
+
+def _differences(relation: Relation, present: pa.Table, wanted: list[Delta]) -> Result:
+    """The rows of a view that should not be there (+), and those that should (−)."""
     stored = [Delta(b) for b in present.combine_chunks().to_batches()]
-    difference = consolidate(concat([*stored, *fresh], relation.columns))
+    missing = [d.negate() for d in wanted]
+    difference = consolidate(concat([*stored, *missing], relation.columns))
     rows = rows_as_json(difference.batch, relation.columns).to_pylist()
     weights = difference.weights_or_ones().tolist()
     return rows_result("VERIFY", VERIFY_COLUMNS, list(zip(weights, rows, strict=True)))

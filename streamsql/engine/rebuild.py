@@ -1,0 +1,66 @@
+"""A view computed once more, by a circuit of its own, from the rows that its inputs hold now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamsql.circuit.graph import Circuit
+from streamsql.circuit.operator import Step
+from streamsql.core.delta import Delta
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.engine.build import Built
+from streamsql.engine.definitions import watermark_policy
+from streamsql.engine.reads.plans import scans
+from streamsql.engine.relations import Relation
+from streamsql.engine.views import bind_view, compile_options
+from streamsql.plan.nodes import LogicalPlan, TimeWindow
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+
+def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
+    """Whether rows may be kept out of the view, or held back, by the watermark: then the view is
+    its query over the rows that were on time, which plain SQL over the tables can not tell."""
+    if relation.emit == "on_window_close":
+        return True
+    relations = engine.catalog.relations
+    bounded = any(relations[s.relation_id].watermark_column is not None for s in scans(plan))
+    return bounded and _has_time_window(plan)
+
+
+def _has_time_window(plan: LogicalPlan) -> bool:
+    return isinstance(plan, TimeWindow) or any(_has_time_window(i) for i in plan.inputs())
+
+
+def rebuilt(engine: Engine, relation: Relation) -> Delta:
+    """All rows the view would start with if it were created now. Engine thread.
+
+    Its inputs are replayed in their order of arrival, each row with the watermark it arrived under.
+    """
+    from streamsql.runtime.compile import add_source, compile_view
+
+    catalog = engine.catalog
+    plan = bind_view(relation, catalog)
+    circuit, nodes = Circuit(), {}
+    deltas: dict[int, Delta] = {}
+    watermarks: dict[int, int] = {}
+    for oid in {s.relation_id for s in scans(plan)}:
+        base = catalog.relations[oid]
+        node = nodes[oid] = add_source(
+            circuit,
+            oid,
+            base.columns,
+            append_only=base.append_only,
+            watermark_column=base.watermark_column,
+            lateness_us=watermark_policy(base.options).lateness_us,
+        )
+        deltas[node] = engine.builder.rows_of(oid, Built(catalog))
+        watermark = engine.circuit.nodes[engine.nodes[oid]].watermark
+        if watermark != NO_WATERMARK:
+            watermarks[node] = watermark
+    compiled = compile_view(plan, circuit, nodes, compile_options(relation))
+    step = Step(engine.version, engine.clock_us())
+    return circuit.step(step, deltas, watermarks).get(
+        compiled.output, Delta.empty(relation.columns)
+    )
