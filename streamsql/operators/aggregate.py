@@ -96,11 +96,11 @@ class Aggregate(Operator):
     def _fold(self, step: Step, delta: Delta) -> tuple[Int64Array, Cells]:
         """Take the rows in; (groups touched, their cells before)."""
         keys = select(delta.batch, self.keys, self.key_schema)
-        slots, new_rows = self.groups.upsert(keys)
+        slots, new_rows, distinct = self.groups.upsert_distinct(keys)
         if self.close is not None:
             self._note_closing(keys, slots, new_rows)
         weights = NO_WEIGHTS if delta.weights is None else delta.weights
-        touched, old = self.groups.touch(slots, weights)
+        touched, old = self.groups.touch(slots, weights, distinct)
         self.folding.fold(self.groups.cells, delta.batch, slots, weights)
         self.folding.settle(self.groups.cells, touched)
         return touched, old

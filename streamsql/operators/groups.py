@@ -10,14 +10,18 @@ import pyarrow as pa
 from streamsql.core.delta import Int64Array, make_batch
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import hash_columns, hash_rows
+from streamsql.kernels.hashing import hash_arrays, hash_columns, hash_rows
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.columns import flat
 from streamsql.operators.loops import accumulate as loops
+from streamsql.operators.loops.local import local_groups
 from streamsql.state.column_store import ColumnStore
 
 FIRST_SLOTS = 64
 COMPACT_FROM = 4096  # key rows below which dead ones are left alone
+LOCAL_FROM = 512  # rows of a batch from which its own few keys are found first
+SPREAD_TICKS = 15  # batches that are spared the attempt after one whose keys were many
 
 
 class Groups:
@@ -45,6 +49,9 @@ class Groups:
         self.keys = ColumnStore(schema.arrow)
         self.key_row = np.zeros(FIRST_SLOTS, np.int64)
         self._stamp = 0
+        self._by_word = all(is_word(schema[i].type.arrow) for i in self.hashed)
+        self._expected = FIRST_SLOTS
+        self._spread = 0
 
     @property
     def count(self) -> int:
@@ -61,14 +68,54 @@ class Groups:
         """(slot of every row int64[n], rows int64[k] that opened a new group)."""
         h0, h1 = self._hash(keys, self.hashed)
         slots, new_rows = self.index.upsert_rows(h0, h1)
-        if new_rows.size:
-            self._room(self.index.num_slots)
-            base = self.keys.append(
-                make_batch([c.take(pa.array(new_rows)) for c in keys.columns],
-                           self.schema.arrow, new_rows.size)
-            )  # fmt: skip
-            self.key_row[slots[new_rows]] = np.arange(base, base + new_rows.size)
+        self._open(keys, slots, new_rows)
         return slots, new_rows
+
+    def upsert_distinct(
+        self, keys: pa.RecordBatch
+    ) -> tuple[Int64Array, Int64Array, Int64Array | None]:
+        """`upsert`, and the distinct slots if they come for free, for `touch`.
+
+        Rows of one batch share few keys as a rule: these are found in a table that stays in the
+        processor's cache, and the index is asked for each of them once.
+        """
+        local = self._local(keys)
+        if local is None:
+            return (*self.upsert(keys), None)
+        number, first = local
+        rows = pa.array(first)
+        chosen = [keys.column(i).take(rows) for i in self.hashed]
+        h0, h1 = hash_arrays(chosen, first.size)
+        distinct, fresh = self.index.upsert_rows(h0, h1)
+        slots, new_rows = distinct[number], first[fresh]
+        self._open(keys, slots, new_rows)
+        return slots, new_rows, distinct
+
+    def _local(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array] | None:
+        """(number of every row's key within the batch, first row of each key), or None where that
+        would not pay."""
+        n = keys.num_rows
+        if not self._by_word or not self.hashed or n < LOCAL_FROM:
+            return None
+        if self._spread:
+            self._spread -= 1
+            return None
+        found = batch_keys([keys.column(i) for i in self.hashed], n, n // 2, self._expected)
+        if found is None:
+            self._spread = SPREAD_TICKS
+        else:
+            self._expected = max(FIRST_SLOTS, found[1].size)
+        return found
+
+    def _open(self, keys: pa.RecordBatch, slots: Int64Array, new_rows: Int64Array) -> None:
+        """Store the keys of new groups."""
+        if not new_rows.size:
+            return
+        self._room(self.index.num_slots)
+        rows = pa.array(new_rows)
+        arrays = [c.take(rows) for c in keys.columns]
+        base = self.keys.append(make_batch(arrays, self.schema.arrow, new_rows.size))
+        self.key_row[slots[new_rows]] = np.arange(base, base + new_rows.size)
 
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
@@ -81,8 +128,14 @@ class Groups:
             key_row[: len(self.key_row)] = self.key_row
             self.key_row = key_row
 
-    def touch(self, slots: Int64Array, weights: Int64Array) -> tuple[Int64Array, Cells]:
+    def touch(
+        self, slots: Int64Array, weights: Int64Array, distinct: Int64Array | None = None
+    ) -> tuple[Int64Array, Cells]:
         """Count the rows in; returns (the distinct slots, their cells before)."""
+        if distinct is not None:
+            old = self.gather(distinct)
+            loops.count_valid(self.cells, 0, slots, weights, 0, 0)
+            return distinct, old
         self._stamp += 1
         touched = np.empty(slots.size, np.int64)
         old = np.empty((slots.size, self.width), np.int64)
@@ -141,3 +194,38 @@ class Groups:
         self.keys = ColumnStore(self.schema.arrow)
         if live.size:
             self.keys.append(saved.table_batch(state["keys"], self.schema))
+
+
+def is_word(type_: pa.DataType) -> bool:
+    """Whether SQL equality of two values is equality of at most 8 bytes."""
+    return bool(
+        pa.types.is_primitive(type_)
+        and not pa.types.is_floating(type_)
+        and not pa.types.is_decimal(type_)
+        and type_ != pa.month_day_nano_interval()
+        and type_.bit_width <= 64
+    )
+
+
+def batch_keys(
+    columns: Sequence[pa.Array], n: int, most: int, expected: int
+) -> tuple[Int64Array, Int64Array] | None:
+    """The distinct keys of a batch: (number of each row's key int64[n], first row of each key).
+
+    columns: words (`is_word`). None if there are more than `most`. expected: a guess of how many.
+    """
+    memory = np.array([flat(c) for c in columns], np.int64)
+    out = np.empty(n, np.int64)
+    room = max(1, min(2 * expected, most))
+    while True:
+        size = 1 << (4 * room - 1).bit_length()
+        first = np.empty(room, np.int64)
+        found = local_groups(
+            memory, np.full(size, -1, np.int32),
+            np.empty((room, len(columns)), np.int64), np.empty(room, np.int64), first, out,
+        )  # fmt: skip
+        if found >= 0:
+            return out, first[:found]
+        if room >= most:
+            return None
+        room = min(4 * room, most)

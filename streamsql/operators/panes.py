@@ -21,6 +21,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, take_rows, to_arrow
 from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.folding import Folding, make_folding
+from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import windows as window_loops
@@ -66,6 +67,7 @@ class PaneAggregate(Aggregate):
             close=close, on_close=on_close, input_schema=input_schema,
         )  # fmt: skip
         self.rows_schema = input_schema
+        self._expected = 64
         self.time_column = time_column
         self.grid = grid
         self.drops_late = late
@@ -103,8 +105,7 @@ class PaneAggregate(Aggregate):
         window_loops.tumble(times, self.pane_us, exact_us(self.grid.offset), pane)
         own = [k for k in self.keys if k >= 0]
         columns = [delta.batch.column(k) for k in own]
-        h0, h1 = hash_arrays([to_arrow(pane, pa.int64()), *columns], times.size)
-        slots, first = HashIndex(expected=min(times.size, 1 << 14)).upsert_rows(h0, h1)
+        slots, first = self._distinct([to_arrow(pane, pa.int64()), *columns], times.size)
         part = self._partial(delta, slots, first.size)
         rows, start, end = self.grid.assign(pane[first])
         assert rows is not None
@@ -112,6 +113,16 @@ class PaneAggregate(Aggregate):
         out = np.empty((rows.size, self.folding.width), np.int64)
         loops.gather(part, rows, out)
         return keys, out
+
+    def _distinct(self, columns: list[pa.Array], n: int) -> tuple[Int64Array, Int64Array]:
+        """(number of each row's key, first row of each key)."""
+        if all(is_word(c.type) for c in columns):
+            found = batch_keys(columns, n, n, self._expected)
+            if found is not None:
+                self._expected = found[1].size
+                return found
+        h0, h1 = hash_arrays(columns, n)
+        return HashIndex(expected=min(n, 1 << 14)).upsert_rows(h0, h1)
 
     def _partial(self, delta: Delta, slots: Int64Array, groups: int) -> Cells:
         """The cells of groups that exist in this tick only."""

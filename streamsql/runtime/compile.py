@@ -15,6 +15,7 @@ from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
 from streamsql.operators.source import Source
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.runtime.memory import keep_memory
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def compile_view(
     `CompiledView.start` must follow, before the next tick. Raises: the error of a part that can
     not be maintained; the circuit is then as it was before.
     """
+    keep_memory()
     options = options or Options()
     build = Builder(circuit, sources, options, OPERATORS)
     try:

@@ -1,8 +1,7 @@
 """Session windows row by row: where each row belongs, which sessions grow together, what is late.
 
-The sessions of a partition are a list from the newest to the oldest (`head`, `older`, `newer`).
-Two of
-them are always more than `gap` apart. All times are int64 µs. A session is closed for a row when
+The sessions of a partition are a list from the newest to the oldest (`head`, `older`, `newer`). Two
+of them are always more than `gap` apart. All times are int64 µs. A session is closed for a row when
 last + gap + lateness <= the row's watermark.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsql.kernels.jit import kernel
+from streamsql.kernels.jit import Int, device, kernel
 
 NONE = -1
 NO_TIME = -(2**63)
@@ -18,6 +17,28 @@ NO_TIME = -(2**63)
 
 FRESH, FREE, TOUCHED = 0, 1, 2
 """Positions in `numbers`: next slot never used, slots in the free list, sessions touched."""
+
+
+@device
+def _slot(free: Any, numbers: Any) -> Int:
+    """A session slot that is not in use."""
+    if numbers[FREE] > 0:
+        numbers[FREE] -= 1
+        return free[numbers[FREE]]
+    numbers[FRESH] += 1
+    return numbers[FRESH] - 1
+
+
+@device
+def _note(
+    s: Int, tick: Int, first: Any, last: Any, stamp: Any, old_first: Any, old_last: Any,
+    touched: Any, numbers: Any,
+) -> None:  # fmt: skip
+    """At the first touch of session s in this tick: remember its bounds, list it."""
+    if stamp[s] != tick:
+        stamp[s], old_first[s], old_last[s] = tick, first[s], last[s]
+        touched[numbers[TOUCHED]] = s
+        numbers[TOUCHED] += 1
 
 
 @kernel
@@ -31,14 +52,11 @@ def place(
     """Put each row into its session, in the order of arrival.
 
     parts, times: int64[n], partition slot and event time. marks: int64[n], the watermark before
-    each
-    row, or empty = nothing is ever late. floor: int64[partitions], the last event time of the
+    each row, or empty = nothing is ever late. floor: int64[partitions], the last event time of the
     newest session that was freed; nothing at most `gap` above it is on time. Sessions: bounds
-    `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last`
-    its bounds
-    before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met in
-    this tick, merged
-    ones too. out: int64[n], the session (before later merges), or NONE = late.
+    `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last` its
+    bounds before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met
+    in this tick, merged ones too. out: int64[n], the session (before later merges), or NONE = late.
     """
     judged = marks.size > 0
     for i in range(parts.size):
@@ -64,12 +82,7 @@ def place(
                 out[i] = NONE
                 continue
         if not near:
-            if numbers[FREE] > 0:
-                numbers[FREE] -= 1
-                k = free[numbers[FREE]]
-            else:
-                k = numbers[FRESH]
-                numbers[FRESH] += 1
+            k = _slot(free, numbers)
             first[k] = last[k] = t
             parent[k], part_of[k] = NONE, p
             older[k], newer[k] = s, n
@@ -84,17 +97,11 @@ def place(
             numbers[TOUCHED] += 1
             out[i] = k
             continue
-        if stamp[s] != tick:
-            stamp[s], old_first[s], old_last[s] = tick, first[s], last[s]
-            touched[numbers[TOUCHED]] = s
-            numbers[TOUCHED] += 1
+        _note(s, tick, first, last, stamp, old_first, old_last, touched, numbers)
         first[s] = min(first[s], t)
         last[s] = max(last[s], t)
         if o >= 0:
-            if stamp[o] != tick:
-                stamp[o], old_first[o], old_last[o] = tick, first[o], last[o]
-                touched[numbers[TOUCHED]] = o
-                numbers[TOUCHED] += 1
+            _note(o, tick, first, last, stamp, old_first, old_last, touched, numbers)
             parent[o] = s
             first[s] = first[o]
             older[s] = older[o]
