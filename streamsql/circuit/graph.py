@@ -158,18 +158,20 @@ class Circuit:
     def step(
         self,
         step: Step,
-        deltas: Mapping[int, Delta],
+        deltas: Mapping[int, Delta | Sequence[Delta]],
         watermarks: Mapping[int, int] | None = None,
     ) -> dict[int, Delta]:
         """One tick.
 
-        deltas: source node -> its changes. watermarks: source node -> its watermark after them, µs
+        deltas: source node -> its changes, in one or several parts, which are added up only where
+        an operator needs them together. watermarks: source node -> its watermark after them, µs
         (sources that are not named keep theirs). Returns the non-empty deltas of the output nodes,
         and of any source node that is one.
         """
         run = _Run(self, step, self.nodes.keys())
-        for node_id, delta in deltas.items():
-            run.give(node_id, 0, delta)
+        for node_id, parts in deltas.items():
+            for delta in (parts,) if isinstance(parts, Delta) else parts:
+                run.give(node_id, 0, delta)
         for node_id, watermark in (watermarks or {}).items():
             run.source_watermarks[node_id] = watermark
             run.wake(node_id)
@@ -198,7 +200,7 @@ class Circuit:
         run = _Run(self, step, new)
         known = dict(snapshots)
         for node_id, delta in snapshots.items():
-            step.given[node_id] = delta
+            step.given[node_id] = [delta]
             step.schemas[node_id] = self.nodes[node_id].operator.schema
         for node_id in sorted(new):
             run.wake(node_id)
@@ -301,26 +303,26 @@ class _Run:
             received = self.pending.pop(node.id, None)
             watermarks = self._watermarks(node)
             moved = watermarks != () and min(watermarks) > node.watermark
-            out = node.empty
+            outs: list[Delta] = []
             due = node.id in self.timers or node.id in fresh
             if received is not None or due or (moved and node.operator.needs_time):
                 fresh.discard(node.id)
-                out = self._run_node(node, received, watermarks)
+                outs = self._run_node(node, received, watermarks)
                 stepped.append(node.operator)
             before = node.watermark
             node.watermark = node.operator.advance_watermark(watermarks)
             rose = node.watermark > before
-            if out or rose:
+            if outs or rose:
                 for consumer, port in node.consumers:
-                    if out:
+                    for out in outs:
                         self.give(consumer, port, out)
                     if rose:
                         self.wake(consumer)
-                if out and (node.is_output or not node.inputs):
-                    self.step.given[node.id] = out
+                if outs and (node.is_output or not node.inputs):
+                    self.step.given[node.id] = outs
                     self.step.schemas[node.id] = node.operator.schema
                     if node.is_output:
-                        outputs[node.id] = out
+                        outputs[node.id] = concat(outs, node.operator.schema)
         for operator in stepped:
             operator.commit()
         return {k: v for k, v in outputs.items() if k in self.allowed}
@@ -333,9 +335,18 @@ class _Run:
 
     def _run_node(
         self, node: Node, received: dict[int, list[Delta]] | None, watermarks: tuple[int, ...]
+    ) -> list[Delta]:
+        """The parts of its output that are not empty."""
+        if node.operator.rowwise and received is not None and len(received[0]) > 1:
+            parts = [self._step_node(node, (part,), watermarks) for part in received[0]]
+        else:
+            parts = [self._step_node(node, self._inputs(node, received), watermarks)]
+        return [part for part in parts if part]
+
+    def _step_node(
+        self, node: Node, deltas: tuple[Delta, ...], watermarks: tuple[int, ...]
     ) -> Delta:
         start = time.perf_counter_ns()
-        deltas = self._inputs(node, received)
         step, metrics = self.step, node.metrics
         step.input_watermarks = watermarks
         late, errors = len(step.late), len(step.errors)

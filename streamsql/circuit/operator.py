@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -70,7 +70,7 @@ class Step:
     late: list[LateRow] = field(default_factory=list)
     errors: list[RowError] = field(default_factory=list)
     null_event_times: int = 0
-    given: dict[int, Delta] = field(default_factory=dict)
+    given: dict[int, Sequence[Delta]] = field(default_factory=dict)
     schemas: dict[int, Schema] = field(default_factory=dict)
 
 
@@ -87,6 +87,7 @@ class Operator(abc.ABC):
     algebra: Algebra = Algebra.NON_LINEAR
     maintenance: str = "incremental"  # incremental | recompute per key | recompute
     needs_time: bool = False
+    rowwise: bool = False  # one input, each row by itself: parts of a delta may come one by one
     consolidates: bool = False  # promises outputs without duplicates or zero weights
 
     def __init__(self, schema: Schema) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit
 from streamsql.circuit.operator import Step
 from streamsql.core.clock import Clock, ManualClock, SystemClock
-from streamsql.core.delta import Delta, concat
+from streamsql.core.delta import Delta
 from streamsql.core.errors import (
     AdminShutdown,
     FeatureNotSupported,
@@ -56,7 +57,7 @@ class Engine:
         self.sources: dict[int, SourceRuntime] = {}
         self.nodes: dict[int, int] = {}
         self.views_of_node: dict[int, list[ViewState]] = {}
-        self.circuit = Circuit()
+        self.circuit = Circuit(configured_checks())
         self.clock: Clock = clock or SystemClock()
         self.lock = threading.RLock()
         self.version = 0
@@ -137,11 +138,7 @@ class Engine:
     ) -> dict[int, Delta]:
         """One tick of all views."""
         nodes = self.circuit.nodes
-        given = {
-            n: parts[0] if len(parts) == 1 else concat(parts, nodes[n].operator.schema)
-            for n, parts in deltas.items()
-            if nodes[n].consumers
-        }
+        given = {n: parts for n, parts in deltas.items() if nodes[n].consumers}
         return self.circuit.step(step, given, watermarks)
 
     def own_nodes(self, view: ViewState) -> list[int]:

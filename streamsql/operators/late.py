@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.circuit.operator import LateRow, Operator, Step
-from streamsql.core.delta import Delta, Int64Array
+from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.kernels.hashing import hash_arrays
@@ -58,8 +58,10 @@ def _whole_rows(
     if len(nodes) != 1:
         return late.batch, schema
     node = nodes.pop()
-    given = step.given.get(node)
-    if given is None or given.row_watermark is None or node not in step.schemas:
+    if node not in step.given or node not in step.schemas:
+        return late.batch, schema
+    given = concat(step.given[node], step.schemas[node])
+    if given.row_watermark is None:
         return late.batch, schema
     pairs = [(i, column) for i, (_, column) in sorted(origins.items())]
     here = [*(late.batch.column(i) for i, _ in pairs), pa.array(late.row_watermark)]

@@ -34,6 +34,7 @@ class Map(Operator):
     """
 
     algebra = Algebra.LINEAR
+    rowwise = True
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class Source(Operator):
     """
 
     algebra = Algebra.LINEAR
+    rowwise = True
 
     def __init__(
         self, schema: Schema, *, append_only: bool = False, watermark_column: int | None = None

@@ -47,6 +47,7 @@ class TemporalFilter(Map):
     """
 
     algebra = Algebra.NON_LINEAR
+    rowwise = False
 
     def __init__(
         self, schema: Schema, predicate: Expr, conditions: Sequence[Threshold], *,

@@ -33,6 +33,7 @@ class TimeWindow(Operator):
     """
 
     algebra = Algebra.LINEAR
+    rowwise = True
 
     def __init__(
         self, schema: Schema, input_schema: Schema, time_column: int, grid: Grid, late: bool
