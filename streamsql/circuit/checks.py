@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from streamsql.circuit.graph import Node
+from streamsql.circuit.graph import EdgeCheck, Node
 from streamsql.core.delta import Delta
 from streamsql.core.errors import InvariantViolation
 from streamsql.kernels.hashing import hash_rows
+
+
+def configured_checks() -> EdgeCheck | None:
+    """The checks if the environment asks for them (STREAMSQL_CHECK=1), else None."""
+    return EdgeChecks() if os.environ.get("STREAMSQL_CHECK") == "1" else None
 
 
 class EdgeChecks:
     """Called with every step of every node; raises InvariantViolation at the first broken promise.
 
     accumulate: also keep the sum of each node's output and refuse negative multiplicities (slow:
-    for
-    tests with small data).
+    for tests with small data).
     """
 
     def __init__(self, accumulate: bool = False) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit, NodeFailed
 from streamsql.core.delta import Delta, concat
 from streamsql.core.errors import InvariantViolation
@@ -46,7 +47,7 @@ def broken_error(relation: Relation, cause: BaseException) -> InvariantViolation
 
 def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
     """A new circuit for the tables, sources and unbroken views; see `heal`."""
-    engine.circuit = Circuit()
+    engine.circuit = Circuit(configured_checks())
     engine.nodes.clear()
     engine.views_of_node.clear()
     for relation in engine.catalog.relations.values():

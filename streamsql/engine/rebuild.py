@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
@@ -42,7 +43,7 @@ def rebuilt(engine: Engine, relation: Relation) -> Delta:
 
     catalog = engine.catalog
     plan = bind_view(relation, catalog)
-    circuit, nodes = Circuit(), {}
+    circuit, nodes = Circuit(configured_checks()), {}
     deltas: dict[int, Delta] = {}
     watermarks: dict[int, int] = {}
     for oid in {s.relation_id for s in scans(plan)}:

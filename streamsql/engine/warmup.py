@@ -8,6 +8,7 @@ import streamsql
 from streamsql.kernels.jit import cache_dir
 from streamsql.kernels.warmup import EXERCISES as KERNEL_EXERCISES
 from streamsql.kernels.warmup import Exercise, Progress, warmup
+from streamsql.state.warmup import EXERCISES as STATE_EXERCISES
 
 _TABLES = """
 CREATE TABLE warm (id INT PRIMARY KEY, k INT, g TEXT, v NUMERIC(8,2), x DOUBLE PRECISION,
@@ -84,7 +85,7 @@ def warm_up(progress: Progress | None = None) -> int:
         def view(number: int, query: str) -> None:
             database.execute(f"CREATE MATERIALIZED VIEW warm_{number} AS {query}")
 
-        exercises: list[Exercise] = list(KERNEL_EXERCISES)
+        exercises: list[Exercise] = [*KERNEL_EXERCISES, *STATE_EXERCISES]
         for number, (name, query) in enumerate(_VIEWS):
             exercises.append((name, lambda n=number, q=query: view(n, q)))  # type: ignore[misc]
         for statement in _ROWS.split(";"):
