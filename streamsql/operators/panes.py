@@ -12,7 +12,7 @@ import pyarrow as pa
 from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
 from streamsql.core.schema import Column, Schema
-from streamsql.functions.expressions import ColumnRef, Expr
+from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators.accumulators.base import Cells
@@ -37,13 +37,15 @@ START, END, TIME = -1, -2, -3
 class PaneAggregate(Aggregate):
     """GROUP BY over HOP or CUMULATE windows.
 
-    Algebra:  each tick's rows are folded into panes (the longest stretches of time that no window cuts),
-              and the panes into their windows: linear aggregates of a sum are sums of aggregates.
+    Algebra:  each tick's rows are folded into panes (the longest stretches of time that no window
+              cuts), and the panes into their windows: linear aggregates of a sum are sums of
+              aggregates.
     Input:    delta [n rows] *below* the window function.
     Output:   as Aggregate over the window function.
     State:    as Aggregate: one entry a (window, keys); the panes live for one tick only.
     Cost:     O(changed rows + touched panes x windows of a pane).
-    Errors:   as Aggregate. Rows that are late for some of their windows go to the others one by one.
+    Errors:   as Aggregate. Rows that are late for some of their windows go to the others one by
+              one.
     Source:   Li et al., No Pane, No Gain, SIGMOD Record 2005.
     """
 
@@ -190,8 +192,8 @@ def _stacked(parts: list[tuple[pa.RecordBatch, Cells]]) -> tuple[pa.RecordBatch,
 class Below:
     """An Aggregate over a window function, turned into one over the rows below it.
 
-    input: those rows. columns: of each column that the Aggregate reads, its position in the rows, or
-    START, END, TIME. time_column: position of the time in the rows.
+    input: those rows. columns: of each column that the Aggregate reads, its position in the rows,
+    or START, END, TIME. time_column: position of the time in the rows.
     """
 
     input: plan.LogicalPlan
@@ -215,8 +217,8 @@ def below_window(node: plan.LogicalPlan) -> Below | None:
     computes with the window's columns."""
     if isinstance(node, plan.TimeWindow):
         n = len(node.input.schema)
-        columns = {i: i for i in range(n)} | {n: START, n + 1: END, n + 2: TIME}
-        return Below(node.input, node, columns, node.time_column)
+        same = {i: i for i in range(n)} | {n: START, n + 1: END, n + 2: TIME}
+        return Below(node.input, node, same, node.time_column)
     if not isinstance(node, plan.Project) or not isinstance(node.input, plan.TimeWindow):
         return None
     window = node.input
@@ -281,10 +283,15 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     return build.add("panes", [source], what, make, private=close is not None)
 
 
-def moved_calls(node: plan.Aggregate, found: Below) -> tuple[plan.AggregateCall, ...] | None:
+def moved_calls(node: plan.Aggregate, found: Below) -> tuple[AggregateCall, ...] | None:
     """The calls over the rows below the window, or None if one reads the window's columns."""
-    used = {c for call in node.aggregates for e in (*call.args, call.filter) if e is not None
-            for c in row_columns(e)}  # fmt: skip
+    used = {
+        c
+        for call in node.aggregates
+        for e in (*call.args, call.filter, *(k.expr for k in call.order_by))
+        if e is not None
+        for c in row_columns(e)
+    }
     if any(found.columns[c] < 0 for c in used):
         return None
     mapping = {c: found.columns[c] for c in used}

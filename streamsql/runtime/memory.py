@@ -1,8 +1,8 @@
-"""Memory that ticks use again and again is kept by the process instead of being given back each time.
+"""Memory that ticks use again and again is kept by the process, not given back each time.
 
-A tick makes and drops some dozen arrays of about a megabyte. By default the allocators return such blocks
-to the operating system at once and fetch fresh, zeroed pages for the next tick: measured, that is a
-third of the time of a join. Larger blocks, which hold state, are treated as before.
+A tick makes and drops some dozen arrays of about a megabyte. By default the allocators return such
+blocks to the operating system at once and fetch fresh, zeroed pages for the next tick: measured,
+that is a third of the time of a join. Larger blocks, which hold state, are treated as before.
 """
 
 from __future__ import annotations

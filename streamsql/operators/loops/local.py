@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streamsql.kernels.bits import bit, load_integer
-from streamsql.kernels.jit import kernel
+from streamsql.kernels.jit import Array, Int, kernel
 
 MIX0 = np.uint64(0x9E3779B97F4A7C15)
 MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @kernel
-def local_groups(columns: Any, table: Any, words: Any, nulls: Any, first: Any, out: Any) -> int:
+def local_groups(
+    columns: Array, table: Array, words: Array, nulls: Array, first: Array, out: Array
+) -> int:
     """Number the distinct keys of a batch in order of appearance.
 
-    columns: int64[k, 4], one `Flat` (address, width, valid, valid offset) a key column of at most 8
-    bytes a value. table: int32[a power of two], all -1. words: int64[room, k], nulls: int64[room]
-    and
-    first: int64[room]: the keys, which of their columns are NULL (bits), the first row of each.
-    out:
-    int64[n], the number of each row's key. Returns how many keys there are, or -1 if room is not
-    enough.
+    columns: int64[k, 4], one `Flat` (address, width, valid, valid offset) a key column of at most
+    8 bytes a value. table: int32[a power of two], all -1. words: int64[room, k], nulls: int64[room]
+    and first: int64[room]: the keys, which of their columns are NULL (bits), the first row of each.
+    out: int64[n], the number of each row's key. Returns how many keys there are, -1 if there is not
+    room enough.
     """
     n, k, room = out.size, columns.shape[0], first.size
     mask = table.size - 1
@@ -44,7 +42,7 @@ def local_groups(columns: Any, table: Any, words: Any, nulls: Any, first: Any, o
         h = (h ^ np.uint64(missing)) * MIX0
         p = np.int64(h >> np.uint64(32)) & mask
         while True:
-            g = np.int64(table[p])
+            g: Int = table[p]
             if g < 0:
                 if found == room:
                     return -1

@@ -45,7 +45,7 @@ def divide(high: Word, low: Word, n: Word) -> tuple[Word, Word, Word]:
         part = (r << U32) | (low & LOW32)
         return q_high, (upper << U32) | (part // n), part % n
     q_high, q_low, r = U0, U0, U0
-    for k in range(128):
+    for _ in range(128):
         top = high >> U63
         high = (high << U1) | (low >> U63)
         low = low << U1

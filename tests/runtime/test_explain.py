@@ -1,0 +1,129 @@
+"""EXPLAIN of circuits, and what compiling tells of a view."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamsql.circuit.operator import Step
+from streamsql.core.delta import Delta
+from streamsql.core.schema import Schema
+from streamsql.core.types import INTEGER, TEXT, TIMESTAMP
+from streamsql.operators import Options
+from streamsql.runtime.compile import add_source, compile_view
+from streamsql.runtime.explain import explain, size_text, watermark_text
+from tests.operators.harness import Table, plan_of, view_of
+
+T0 = Table(
+    Schema.of(("ts", TIMESTAMP), ("k", INTEGER), ("v", INTEGER), ("s", TEXT)), watermark_column=0
+)
+T1 = Table(Schema.of(("k", INTEGER), ("w", INTEGER)))
+
+
+def lines_of(sql: str, **more: object) -> list[str]:
+    return explain(view_of(sql, [T0, T1], more.pop("options", None)).compiled, **more)
+
+
+def test_tree_names_operators_expressions_and_relations() -> None:
+    lines = lines_of("SELECT k, count(*) AS n FROM t0 WHERE v > 3 GROUP BY k")
+    text = "\n".join(lines)
+    assert lines[0] == "Maintenance: incremental"
+    assert "Aggregate: by k: count(*)  (incremental)" in text
+    assert "Source t0" in text
+    assert "v > 3" in text
+    assert "freed when a group's last row goes" in text
+
+
+def test_recompute_says_why() -> None:
+    text = "\n".join(lines_of("SELECT k, string_agg(s, ',') FROM t0 GROUP BY k"))
+    assert text.startswith("Maintenance: recompute per key")
+    assert "why: string_agg by the GROUP BY columns" in text
+    whole = "\n".join(lines_of("SELECT string_agg(s, ',') FROM t0"))
+    assert whole.startswith("Maintenance: recompute\n")
+
+
+def test_shared_node_is_told_once() -> None:
+    lines = lines_of("SELECT * FROM t1 FULL JOIN t1 x ON t1.k = x.w")
+    assert any(line.endswith("(see above)") for line in lines)
+
+
+def test_on_close_is_told() -> None:
+    sql = (
+        "SELECT window_start, count(*) FROM TUMBLE(t0, ts, INTERVAL '1 minute') "
+        "GROUP BY window_start, window_end"
+    )
+    lines = lines_of(sql, options=Options(on_close=True))
+    assert lines[1] == "Emit: on window close"
+    assert any("freed when the watermark closes" in line for line in lines)
+
+
+def test_verbose_and_analyze_add_state_and_counters() -> None:
+    view = view_of("SELECT k, count(*) FROM t1 GROUP BY k", [T0, T1])
+    view.step([(1, (1, 2), 1), (1, (1, 3), 1)])
+    text = "\n".join(explain(view.compiled, analyze=True, verbose=True))
+    assert "2 rows in, 1 out" in text
+    assert "holds 1 rows" in text
+    assert "label: aggregate-" in text
+
+
+def test_json_nests_and_dot_has_an_edge_for_every_input() -> None:
+    compiled = view_of("SELECT t0.k FROM t0 JOIN t1 ON t0.k = t1.k", [T0, T1]).compiled
+    (text,) = explain(compiled, format="json")
+    tree = json.loads(text)
+    assert tree["operator"] == "Join" and len(tree["inputs"]) == 2
+    dot = explain(compiled, format="dot")
+    edges = sum(len(node.inputs) for node in compiled.nodes)
+    assert sum("->" in line and "label" not in line for line in dot) == edges
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (-(2**63), "not moved yet"),
+        (2**63 - 1, "none (never holds anything back)"),
+        (1_500_000, "1970-01-01 00:00:01.5"),
+    ],
+)
+def test_watermarks_are_written_for_people(us: int, text: str) -> None:
+    assert watermark_text(us) == text
+    assert size_text(0) == "0 bytes" and size_text(5 << 20) == "5.0 MB"
+
+
+def test_view_over_a_view_reads_its_output_and_starts_from_its_rows() -> None:
+    from streamsql.circuit.graph import Circuit
+
+    circuit = Circuit()
+    source = add_source(circuit, 0, T1.schema)
+    first = compile_view(
+        plan_of("SELECT k, count(*) FROM t0 GROUP BY k", [T1]), circuit, {0: source}
+    )
+    first.start(Step(0, 0), {source: Delta.empty(T1.schema)})
+    view = view_of("SELECT k FROM t0", [T1])
+    rows = view.source_delta(0, [(0, (1, 2), 1), (0, (1, 3), 1)])
+    changed = circuit.step(Step(1, 0), {source: rows})[first.output]
+    inner = Table(first.schema)
+    second = compile_view(
+        plan_of("SELECT count_star + 1 FROM t0", [inner])
+        if "count_star" in inner.schema.names
+        else plan_of(f"SELECT {inner.schema.names[1]} + 1 FROM t0", [inner]),
+        circuit,
+        {0: first.output},
+    )
+    start = second.start(Step(2, 0), {first.output: changed})
+    assert start.batch.to_pylist() == [{"c0": 3}]
+    assert second.drop() and first.output in circuit.nodes
+
+
+def test_failed_compilation_leaves_the_circuit_as_it_was() -> None:
+    from streamsql.circuit.graph import Circuit
+    from streamsql.core.errors import FeatureNotSupported
+
+    circuit = Circuit()
+    source = add_source(circuit, 0, T1.schema)
+    with pytest.raises(FeatureNotSupported):
+        compile_view(
+            plan_of("SELECT k, count(*) FROM t0 GROUP BY k", [T1]),
+            circuit, {0: source}, Options(on_close=True),
+        )  # fmt: skip
+    assert list(circuit.nodes) == [source]
