@@ -212,14 +212,19 @@ class Engine:
         raise ObjectNotInPrerequisiteState(f'relation "{relation.name}" was dropped or not built')
 
     def view_failure(self, view: ViewState) -> Exception | None:
-        """Why reads of a view give an error, or None."""
-        if view.broken is not None:
-            return view.broken
-        if view.relation.options.get("on_error") == "fail":
-            for node_id in self.own_nodes(view):
-                failure = self.circuit.nodes[node_id].operator.failure()
-                if failure is not None:
-                    return view_error(*failure)
+        """Why reads of a view give an error, or None. A view over a failed one has no right rows
+        either."""
+        below = set(self.circuit.cone(view.node)) if view.node in self.circuit.nodes else set()
+        for other in list(self.views.values()):
+            if other is not view and other.node not in below:
+                continue
+            if other.broken is not None:
+                return other.broken
+            if other.relation.options.get("on_error") == "fail":
+                for node_id in self.own_nodes(other):
+                    failure = self.circuit.nodes[node_id].operator.failure()
+                    if failure is not None:
+                        return view_error(*failure)
         return None
 
     def check_views(self, oids: set[int]) -> None:

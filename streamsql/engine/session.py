@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from streamsql.core.errors import (
     AdminShutdown,
     FeatureNotSupported,
     InFailedTransaction,
+    OutOfMemory,
+    ProgramLimitExceeded,
     ReadOnlyTransaction,
     StreamSqlError,
     UndefinedColumn,
@@ -399,6 +403,14 @@ class Session:
             if error.position is None and isinstance(error, UndefinedTable | UndefinedColumn):
                 error.position = _written_at(statement, error.message)
             raise
+        except MemoryError as error:
+            self.fail_transaction()
+            raise OutOfMemory("out of memory", hint="Ask for less data at once.") from error
+        except pa.ArrowCapacityError as error:
+            self.fail_transaction()
+            raise ProgramLimitExceeded(
+                "a column of texts may hold 2 GB in one batch", hint="Ask for less data at once."
+            ) from error
         except BaseException:
             self.fail_transaction()
             raise

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from streamsql.core.clock import ManualClock
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import ObjectNotInPrerequisiteState
+from streamsql.core.errors import CardinalityViolation, DataError, ObjectNotInPrerequisiteState
 from streamsql.core.types import BIGINT, TEXT, TIMESTAMPTZ
 from streamsql.dialect.statements import (
     AdvanceClock,
@@ -118,7 +118,10 @@ def run_verify(
     tables = view.tables(wanted)
     present = tables[relation.oid]
     named = {relation_table(oid): t for oid, t in tables.items()}
-    batches = run_sql(engine.pool, plan_sql(plan), named, plan.schema, session.token)
+    try:
+        batches = list(run_sql(engine.pool, plan_sql(plan), named, plan.schema, session.token))
+    except (DataError, CardinalityViolation):  # rows that the view keeps out, by its on_error
+        return engine.call(lambda: _verify_by_replay(engine, relation))
     return _differences(relation, present, [Delta(b) for b in batches])
 
 

@@ -103,6 +103,10 @@ def make_interval(call: KernelCall, *args: Value) -> pa.Array:
     return checked_parts(call, years * 12 + months, weeks * 7 + days, us, *args)
 
 
+FARTHEST_US = 9.22e18
+"""Seconds from 1970 in µs that an int64 surely holds; `checked_stamps` knows the exact limits."""
+
+
 def from_epoch(call: KernelCall, a: pa.Array) -> pa.Array:
     """to_timestamp(seconds since 1970)."""
     seconds = values(a)
@@ -111,7 +115,10 @@ def from_epoch(call: KernelCall, a: pa.Array) -> pa.Array:
         call.fail(nan, NumericValueOutOfRange, "timestamp cannot be NaN")
     infinite = np.isinf(seconds)
     us = np.rint(np.where(nan | infinite, 0, seconds) * 1e6)
-    us = np.clip(us, -(2.0**62), 2.0**62).astype(np.int64)
+    far = np.abs(us) >= FARTHEST_US
+    if far.any():
+        call.fail(far, DatetimeFieldOverflow, "timestamp out of range")
+    us = np.where(far, 0, us).astype(np.int64)
     if infinite.any():
         us = np.where(infinite, np.where(seconds > 0, 1, -1) * TIMESTAMP_INFINITY, us)
     return checked_stamps(call, us, a)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import InvalidParameterValue, ProgramLimitExceeded
 from streamsql.core.types import Kind
 from streamsql.functions.compute.arrays import lengths_of, make_lists, valid_rows
 from streamsql.functions.compute.columns import (
@@ -32,12 +32,25 @@ def integer_series(call: KernelCall, first: Value, last: Value, step: Any = None
         call.fail(zero, InvalidParameterValue, "step size cannot equal zero")
     safe = np.where(by == 0, 1, by)
     counts = np.where(valid & (by != 0), np.maximum((stop - start) // safe + 1, 0), 0)
+    check_count(float(counts.sum(dtype=np.float64)))
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     data = np.repeat(start, counts) + within * np.repeat(safe, counts)
     t = call.type.arrow
     width = t.value_type.bit_width // 8
     return make_lists(t, counts, column(data.astype(f"i{width}"), t.value_type),
                       validity_from(valid))  # fmt: skip
+
+
+ELEMENTS_MAX = 100_000_000
+
+
+def check_count(elements: float) -> None:
+    """Refuse a series that does not fit in memory. Raises: ProgramLimitExceeded (54000)."""
+    if elements > ELEMENTS_MAX:
+        raise ProgramLimitExceeded(
+            f"generate_series would return more than {ELEMENTS_MAX} rows",
+            hint="Its rows are made all at once, whatever LIMIT says: give a nearer end.",
+        )
 
 
 def _all_valid(n: int, *args: Any) -> Any:
@@ -66,6 +79,7 @@ def numeric_series(call: KernelCall, first: Value, last: Value, step: Any = None
             call.fail(True, InvalidParameterValue, "step size cannot equal zero")
             return pa.scalar(None, call.type.arrow)
         count = int((stop - start) / by) + 1 if (stop - start) / by >= 0 else 0
+        check_count(count)
         made.append([start + by * k for k in range(count)])
     return pa.array(made, call.type.arrow)
 

@@ -274,16 +274,36 @@ def padded(a: pa.Array, width: int, fill: str, *, front: bool) -> Any:
     cut = pc.utf8_slice_codeunits(a, 0, width)
     if not fill:
         return cut
-    missing = width - values(flat(pc.fill_null(pc.utf8_length(cut), width)))
-    pads = pa.array([(fill * (k // len(fill) + 1))[:k] for k in range(int(missing.max()) + 1)])
-    padding = pads.take(column(missing.astype(np.int64), pa.int64()))
+    missing = width - values(flat(pc.fill_null(pc.utf8_length(cut), width))).astype(np.int64)
+    check_size(len(fill.encode()) * int(missing.max(initial=0)), missing.size)
+    distinct, which = np.unique(missing, return_inverse=True)
+    pads = pa.array([(fill * (int(k) // len(fill) + 1))[:k] for k in distinct], pa.string())
+    padding = pads.take(column(which.astype(np.int64), pa.int64()))
     parts = (padding, cut) if front else (cut, padding)
     return pc.binary_join_element_wise(*parts, "")
+
+
+VALUE_BYTES_MAX = 2**30 - 1
+"""PostgreSQL's largest value; a column of texts holds twice that in one batch."""
+
+
+def check_size(value_bytes: int, rows: int) -> None:
+    """Refuse texts that no value or no batch can hold, before any memory is taken for them.
+
+    Raises: ProgramLimitExceeded (54000).
+    """
+    if value_bytes > VALUE_BYTES_MAX or value_bytes * rows > 2 * VALUE_BYTES_MAX:
+        raise ProgramLimitExceeded("requested length too large")
 
 
 def repeat(call: KernelCall, a: Value, count: Value) -> Any:
     """The text `count` times."""
     times = pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False)
+    sizes = pc.multiply(pc.binary_length(a).cast(pa.int64()), times.cast(pa.int64()))
+    one = isinstance(sizes, pa.Scalar)
+    longest = (sizes if one else pc.max(sizes)).as_py() or 0
+    total = (sizes if one else pc.sum(sizes)).as_py() or 0
+    check_size(max(longest, total // 2), 1)
     return pc.binary_repeat(a, times)
 
 

@@ -50,6 +50,10 @@ def _parse_level(
             if t.element.kind is not Kind.ARRAY:
                 raise _malformed(text, 'Unexpected "{" character.')
             value, at = _parse_level(body, at, t.element, read, text)
+            if values and (values[0] is None or len(value) != len(values[0])):
+                raise _malformed(
+                    text, "Multidimensional arrays must have sub-arrays with matching dimensions."
+                )
             values.append(value)
         else:
             token, quoted, at = _token(body, at, text)
