@@ -8,6 +8,7 @@ import streamsql
 from streamsql.kernels.jit import cache_dir
 from streamsql.kernels.warmup import EXERCISES as KERNEL_EXERCISES
 from streamsql.kernels.warmup import Exercise, Progress, warmup
+from streamsql.operators.warmup import EXERCISES as OPERATOR_EXERCISES
 from streamsql.state.warmup import EXERCISES as STATE_EXERCISES
 
 _TABLES = """
@@ -85,7 +86,11 @@ def warm_up(progress: Progress | None = None) -> int:
         def view(number: int, query: str) -> None:
             database.execute(f"CREATE MATERIALIZED VIEW warm_{number} AS {query}")
 
-        exercises: list[Exercise] = [*KERNEL_EXERCISES, *STATE_EXERCISES]
+        exercises: list[Exercise] = [
+            *KERNEL_EXERCISES,
+            *STATE_EXERCISES,
+            *OPERATOR_EXERCISES,
+        ]
         for number, (name, query) in enumerate(_VIEWS):
             exercises.append((name, lambda n=number, q=query: view(n, q)))  # type: ignore[misc]
         for statement in _ROWS.split(";"):

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from streamsql.kernels.bits import bit, bits_of, load_integer
+from streamsql.kernels.bits import bit, bits_of, load_f32, load_f64, load_integer
 from streamsql.kernels.jit import device, kernel
-from streamsql.operators.loops.accumulate import load_real
 
 DIGITS = 72
 MASK32 = 0xFFFFFFFF
@@ -23,6 +22,12 @@ FRACTION = (1 << 52) - 1
 NONE = -1
 SPLITTER = 134217729.0  # 2^27 + 1
 LARGEST_SQUARE = 1.0e150
+
+
+@device
+def load_real(address: int, width: int, i: int) -> float:
+    """Value i of a float column of this width."""
+    return load_f64(address + 8 * i) if width == 8 else load_f32(address + 4 * i)
 
 
 @device
