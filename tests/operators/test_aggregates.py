@@ -69,14 +69,14 @@ QUERIES = {
 
 @pytest.mark.parametrize("name", QUERIES)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_aggregate_equals_batch_at_every_tick(name: str, seed: int) -> None:
     check_sql(QUERIES[name], [WIDE], seed)
 
 
 @pytest.mark.parametrize("name", ["linear by key", "extremes", "distinct"])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_aggregate_equals_batch_over_an_append_only_table(name: str, seed: int) -> None:
     table = Table(WIDE.schema, WIDE.values, append_only=True)
     check_sql(QUERIES[name], [table], seed)
@@ -193,7 +193,7 @@ def exact_sums(view: View) -> Bag:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_float_sum_leaves_no_trace_of_what_was_deleted(seed: int) -> None:
     from tests.operators.harness import check_view
 
@@ -214,7 +214,7 @@ def test_float_sum_after_a_huge_value_is_deleted_is_that_of_the_rest() -> None:
 
 @pytest.mark.parametrize("append_only", [False, True])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_float_aggregates_equal_batch(append_only: bool, seed: int) -> None:
     table = Table(
         Schema.of(("k", INTEGER), ("x", DOUBLE), ("y", REAL), ("n", numeric(10, 2)), ("i", BIGINT)),
@@ -230,7 +230,7 @@ def test_float_aggregates_equal_batch(append_only: bool, seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_min_max_of_floats_order_nan_last(seed: int) -> None:
     for append_only in (False, True):
         table = Table(

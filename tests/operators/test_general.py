@@ -40,7 +40,7 @@ WHOLE = [
 
 @pytest.mark.parametrize("sql", BY_KEY + WHOLE)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=1, deadline=None)
 def test_recomputed_view_equals_batch_at_every_tick(sql: str, seed: int) -> None:
     check_sql(sql, [A, B], seed)
 

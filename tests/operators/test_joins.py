@@ -56,7 +56,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("sql", QUERIES)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_join_equals_batch_at_every_tick(sql: str, seed: int) -> None:
     check_sql(sql, [A, B], seed)
 

@@ -218,7 +218,7 @@ def run(sql: str, events: list[Event], size: int, source: Table, options: Option
 @pytest.mark.parametrize("on_close", [True, False])
 @pytest.mark.parametrize("sql", SHAPES)
 @given(seed=st.integers(0, 2**32), late_s=st.sampled_from([0, 7]), deletes=st.booleans())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_result_and_late_rows_do_not_depend_on_ticks(sql, on_close, seed, late_s, deletes) -> None:
     events = disordered(seed, deletes)
     source = table(late_s=late_s, append_only=not deletes)
@@ -232,7 +232,7 @@ def test_result_and_late_rows_do_not_depend_on_ticks(sql, on_close, seed, late_s
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_restart_in_the_middle_changes_nothing(seed) -> None:
     events = disordered(seed, True)
     for sql in (SHAPES[3], SHAPES[4], SHAPES[6]):

@@ -33,7 +33,7 @@ QUERIES = [
 @pytest.mark.parametrize("append_only", [False, True])
 @pytest.mark.parametrize("sql", QUERIES)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_session_equals_batch_at_every_tick(sql, append_only, seed) -> None:
     check_sql(sql, [Table(EVENTS, VALUES, append_only=append_only)], seed, most=7)
 
