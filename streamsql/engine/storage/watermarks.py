@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.core.logical_time import NO_WATERMARK, US_PER_DAY
+from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK, US_PER_DAY
 from streamsql.engine.storage.adaptive import Disorder
+from streamsql.kernels.arrays import int64s
+from streamsql.kernels.running import watermarks as running_watermarks
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -27,14 +30,21 @@ DEFAULT_MAX_FUTURE_US = US_PER_DAY
 
 def to_us(times: pa.Array) -> Int64Array:
     """DATE, TIMESTAMP or TIMESTAMPTZ as int64 µs since the epoch; NULL = NULL_TIME."""
+    values = _raw(times).astype(np.int64, copy=False)
     if pa.types.is_date32(times.type):
-        days = np.asarray(times.cast(pa.int32()).fill_null(0), np.int64)
-        values = days * US_PER_DAY
-    else:
-        values = np.asarray(times.cast(pa.int64()).fill_null(0), np.int64)
+        values = values * US_PER_DAY
     if times.null_count:
         values = np.where(np.asarray(pc.is_null(times)), NULL_TIME, values)
     return values
+
+
+def _raw(times: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
+    """The integers of a DATE or TIMESTAMP column as they are in memory."""
+    dtype = np.int32 if times.type.bit_width == 32 else np.int64
+    data = times.buffers()[1]
+    if data is None:
+        return np.zeros(len(times), dtype)
+    return np.frombuffer(data, dtype, len(times), times.offset * np.dtype(dtype).itemsize)
 
 
 @dataclass(frozen=True)
@@ -109,36 +119,37 @@ class WatermarkTracker:
     def observe(self, rows: pa.RecordBatch, now_us: int, partition: str = "") -> Observed:
         """Take rows of one partition, in their order."""
         state = self.state
-        adaptive = self._percentile is not None
+        n = rows.num_rows
+        if not n:
+            return Observed(np.empty(0, np.int64), np.empty(0, np.int64))
         times = to_us(rows.column(self.time_column))
-        values = times if adaptive else self._evaluate(rows, now_us)
-        ahead = np.empty(0, np.int64)
+        limit = END_OF_TIME
         if self.policy.max_future_us is not None:
-            far = times > now_us + self.policy.max_future_us
-            if far.any():
-                ahead = np.flatnonzero(far)
-                values = np.where(far, NULL_TIME, values)
+            limit = now_us + self.policy.max_future_us
         disorder = state.disorder
-        if self._percentile is not None:
-            before = disorder.get(partition) or Disorder.none()
-            values, after_rows = before.observe(values, *self._percentile)
+        if self._percentile is None:
+            values = self._evaluate(rows, now_us)
+        else:
+            known_disorder = disorder.get(partition) or Disorder.none()
+            given = np.where(times > limit, NULL_TIME, times)
+            values, after_rows = known_disorder.observe(given, *self._percentile)
             disorder = {**disorder, partition: after_rows}
         known = state.partitions.get(partition, Partition(NO_WATERMARK, now_us))
-        running = np.maximum.accumulate(np.concatenate([[known.value], values]))
         others = self._others(partition, now_us)
-        source = np.maximum(np.minimum(running, others), state.value)
-        if not rows.num_rows:
-            return Observed(np.empty(0, np.int64), ahead)
-        after = int(source[-1])
+        before, ahead = np.empty(n, np.int64), np.empty(n, np.int64)
+        running, found = running_watermarks(
+            int64s(values), int64s(times), limit, known.value, others, state.value, before, ahead
+        )
+        after = max(min(running, others), state.value)
         self.state = replace(
             state,
             value=after,
-            partitions={**state.partitions, partition: Partition(int(running[-1]), now_us)},
+            partitions={**state.partitions, partition: Partition(running, now_us)},
             disorder=disorder,
             idle_base=None,
             since_us=now_us if after > state.value else state.since_us,
         )
-        return Observed(source[:-1], ahead)
+        return Observed(before, ahead[:found].copy())
 
     def _others(self, partition: str, now_us: int) -> int:
         """The minimum over the other partitions that are not idle."""

@@ -88,12 +88,37 @@ def _shift(us: Any, interval: Any, sign: int) -> Any:
     return moved + sign * (days * US_PER_DAY + rest)
 
 
+def _exact_step(call: KernelCall, interval: Value, sign: int) -> int | None:
+    """µs of a constant interval that is as long everywhere: no months, no days where clocks may
+    change."""
+    if isinstance(interval, pa.Array) or not interval.is_valid:
+        return None
+    months, days, ns = interval.as_py()
+    local = call.type.kind is Kind.TIMESTAMPTZ and call.timezone != "UTC"
+    if months or ns % 1000 or (days and local):
+        return None
+    return sign * (days * US_PER_DAY + ns // 1000)
+
+
+def _shifted(us: Any, step: int) -> Any:
+    """us + step, or None if not all of them are finite and stay in range."""
+    low, high = _LOW - min(step, 0), _HIGH - max(step, 0)
+    if us.size and int(us.min()) >= low and int(us.max()) < high:
+        return us + step
+    return None
+
+
 def _plus_interval(sign: int) -> Any:
     def kernel(call: KernelCall, a: Value, b: Value) -> pa.Array:
         if call.arg_types[0].kind is Kind.INTERVAL:
             a, b = b, a
         n = call.num_rows
         stamps = broadcast(a, n)
+        step = _exact_step(call, b, sign)
+        if step is not None and stamps.type != pa.date32():
+            moved = _shifted(values(stamps), step)
+            if moved is not None:
+                return column(moved, call.type.arrow, validity(a, b))
         us = values(stamps).astype(np.int64)
         infinite = np.abs(us) == TIMESTAMP_INFINITY
         if stamps.type == pa.date32():
