@@ -348,6 +348,7 @@ def test_result_is_taken_by_other_libraries(db):
     assert db.execute("SELECT * FROM t").arrow().to_pydict() == {"v": [1], "w": ["a"]}
     assert polars.DataFrame(db.execute("SELECT * FROM t")).rows() == [(1, "a")]
     result = db.execute("SELECT * FROM t")  # noqa: F841  (DuckDB finds it by its name)
-    assert duckdb.sql("SELECT v + 1 FROM result").fetchall() == [(2,)]
+    with duckdb.connect() as connection:
+        assert connection.sql("SELECT v + 1 FROM result").fetchall() == [(2,)]
     frame = pandas.api.interchange.from_dataframe(db.execute("SELECT v FROM t").arrow())
     assert frame.v.tolist() == [1]

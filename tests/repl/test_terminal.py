@@ -45,7 +45,7 @@ def typed(text: str, backend: FakeBackend | None = None) -> FakeBackend:
 
 def test_terminal_edits_several_lines_until_the_semicolon() -> None:
     fake = typed("select\r1\r;\r\x04")
-    assert fake.ran[-1] == "select\n1"
+    assert "select\n1" in fake.ran
 
 
 def test_terminal_ctrl_c_forgets_the_line_and_ctrl_d_leaves() -> None:
