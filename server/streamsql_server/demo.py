@@ -136,7 +136,7 @@ class _Demo:
             from streamsql_server.server import Server
 
             database = streamsql.connect(self._data_dir)
-            getattr(streamsql, "warm_up", lambda: None)()
+            streamsql.warm_up()
         try:
             server = Server(database, self._host, self._port)
             server.start()

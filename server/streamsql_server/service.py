@@ -91,9 +91,7 @@ def leave(code: int) -> NoReturn:
 
 def _warm_up(progress: _Progress) -> None:
     """Compiles the kernels (first start only; later they come from the cache)."""
-    warm_up = getattr(streamsql, "warm_up", None)
-    if warm_up is not None:
-        warm_up(progress.kernels)
+    streamsql.warm_up(progress.kernels)
     progress.kernels("rows on the wire", 0, 3)
     assembly.warm_up()
 
