@@ -5,50 +5,13 @@
     e(a INT, b INT)              edges
 
 A shape whose text both sides understand alike is written once. Where the dialects differ (windows in FROM,
-division), the second text is DuckDB SQL written by hand: the oracle shares no code with the engine.
+division), the second text is DuckDB SQL written by hand.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .batch import SESSIONS, Shape, hop, tumble
 
-
-@dataclass(frozen=True)
-class Shape:
-    """name; sql of the view; oracle: DuckDB text, None = the same."""
-
-    name: str
-    sql: str
-    oracle: str | None = None
-
-    @property
-    def duckdb(self) -> str:
-        return self.oracle or self.sql
-
-
-def tumble(seconds: int) -> str:
-    bucket = f"time_bucket(INTERVAL '{seconds} seconds', ts, TIMESTAMP '1970-01-01')"
-    return (
-        f"(SELECT *, {bucket} AS window_start, {bucket} + INTERVAL '{seconds} seconds' AS window_end "
-        "FROM t WHERE ts IS NOT NULL)"
-    )
-
-
-def hop(slide: int, size: int) -> str:
-    return (
-        "(SELECT t.*, make_timestamp(s) AS window_start, make_timestamp(s + {size}) AS window_end FROM t, "
-        "LATERAL (SELECT unnest(range(epoch_us(ts) // {slide} * {slide} - {size} + {slide}, "
-        "epoch_us(ts) // {slide} * {slide} + 1, {slide})) AS s) WHERE ts IS NOT NULL)"
-    ).format(slide=slide * 1_000_000, size=size * 1_000_000)
-
-
-SESSIONS = """
-  (SELECT *, min(ts) OVER (PARTITION BY k, sid) AS window_start,
-          max(ts) OVER (PARTITION BY k, sid) + INTERVAL '20 seconds' AS window_end
-   FROM (SELECT *, sum(brk) OVER (PARTITION BY k ORDER BY ts, id) AS sid
-         FROM (SELECT *, CASE WHEN ts - lag(ts) OVER (PARTITION BY k ORDER BY ts, id)
-                                   <= INTERVAL '20 seconds' THEN 0 ELSE 1 END AS brk
-               FROM t WHERE ts IS NOT NULL)))"""
 
 SHAPES: tuple[Shape, ...] = (
     # --- stateless

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import math
 import os
 import random
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import streamsql
 
-from .shapes import SHAPES, Shape
+from .batch import Shape, bag
+from .shapes import SHAPES
 
 DEEP = os.environ.get("STREAMSQL_DEEP") == "1"
 TABLES = (
@@ -24,22 +20,6 @@ TABLES = (
     "CREATE TABLE u (k INT, w INT, s VARCHAR)",
     "CREATE TABLE e (a INT, b INT)",
 )
-
-
-def norm(value: Any) -> Any:
-    """One form for both engines: numbers to 9 significant digits, the rest as it is."""
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int | float | decimal.Decimal):
-        number = float(value)
-        return "nan" if math.isnan(number) else float(f"{number:.9g}")
-    if isinstance(value, datetime.datetime):
-        return value.isoformat()
-    return value
-
-
-def bag(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(norm(v) for v in row) for row in rows)
 
 
 class History:
