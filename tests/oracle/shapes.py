@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from .batch import SESSIONS, Shape, hop, tumble
 
-
 SHAPES: tuple[Shape, ...] = (
     # --- stateless
     Shape("project", "SELECT id, k + 1 AS k1, upper(g) AS g, v FROM t"),
