@@ -26,7 +26,8 @@ class Map(Operator):
 
     Algebra:  map(filter(Z)): each row for itself, weights untouched.  Linear.
     Input:    delta [n rows x input schema]; any weights.
-    Output:   the rows that pass; weights and row watermarks kept; not consolidated.
+    Output:   the rows that pass; weights and row watermarks kept; consolidated where the input is
+              and all of its columns are passed on.
     State:    none; with `on_error = 'fail'` the number of bad rows that are still there.
     Cost:     O(changed rows).
     Errors:   a row that an expression fails on is kept out and reported (`skip`), or that
@@ -60,6 +61,9 @@ class Map(Operator):
             self._picks = [e.index for e in exprs if isinstance(e, ColumnRef)]
         elif exprs is not None:
             self._outputs = self._evaluator(exprs)
+        # rows that differ go on to differ
+        shown = {e.index for e in exprs or () if isinstance(e, ColumnRef)}
+        self._keeps_apart = len(shown) == len(input_schema)
         self.bad_rows = 0
         self._failure: tuple[str, str] | None = None
 
@@ -86,7 +90,8 @@ class Map(Operator):
         else:
             return delta
         batch = make_batch(columns, self.schema.arrow, delta.num_rows)
-        return Delta(batch, delta.weights, delta.row_watermark, False)
+        apart = delta.consolidated and self._keeps_apart
+        return Delta(batch, delta.weights, delta.row_watermark, apart)
 
     def _run(self, evaluator: Evaluator, step: Step, delta: Delta) -> tuple[list[Any], Delta]:
         """(the columns, the entries they belong to: without those of bad rows)."""

@@ -308,7 +308,11 @@ def _lower_project(node: plan.Project, build: Builder) -> int | None:
     if not any(pattern.number_column in columns_used(e) for e in shown):
         pattern, schema = replace(pattern, number_column=None), pattern.input.schema
     added = add_top_n(build, pattern, schema)
-    return None if added is None else add_map(build, added, rest, node.exprs, node.schema)
+    chosen = [e.index for e in node.exprs if isinstance(e, ColumnRef)]
+    whole = len(node.exprs) == len(chosen) and chosen == list(range(len(schema)))
+    if added is None or (whole and rest is None):
+        return added
+    return add_map(build, added, rest, node.exprs, node.schema)
 
 
 def _found(node: plan.LogicalPlan) -> tuple[Pattern, Expr | None] | None:

@@ -67,7 +67,7 @@ class Partitions(Groups):
 
     def enter(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
         """(partition slot of every row int64[n], slots that are new)."""
-        slots, new_rows = self.upsert(keys)
+        slots, new_rows, _ = self.upsert_distinct(keys)
         opened = slots[new_rows]
         self.cells[opened, COUNT] = 1
         if self._close is not None and new_rows.size:
@@ -129,6 +129,7 @@ class TopNAppend(Operator):
         self.head = np.full(FIRST_ENTRIES, loops.NONE, np.int64)
         self.size = np.zeros(FIRST_ENTRIES, np.int64)
         self.stamp = np.zeros(FIRST_ENTRIES, np.int64)
+        self.lead = np.zeros(FIRST_ENTRIES, np.int64)
         self.better = np.empty(FIRST_ENTRIES, np.int64)
         self.row = np.full(FIRST_ENTRIES, loops.NONE, np.int64)
         self.free = np.empty(FIRST_ENTRIES, np.int64)
@@ -169,6 +170,12 @@ class TopNAppend(Operator):
             parts, keys.reshape(-1), self.words, self.words - 1, self.ranking.limit,
             self.head, self.size, self.key_words, chosen,
         )  # fmt: skip
+        if self.ranking.limit == 1:
+            self.tick += 1
+            found = loops.leaders(
+                chosen[:found], parts, keys.reshape(-1), self.words, self.words - 1,
+                self.tick, self.stamp, self.lead,
+            )  # fmt: skip
         if not found:
             return Delta.empty(self.schema)
         if found < parts.size:
@@ -247,15 +254,16 @@ class TopNAppend(Operator):
             self.head = _grown(self.head, size, loops.NONE)
             self.size = _grown(self.size, size, 0)
             self.stamp = _grown(self.stamp, size, 0)
+            self.lead = _grown(self.lead, size, None)
 
     def _room_for_entries(self, more: int) -> None:
         needed = int(self.numbers[loops.FRESH]) + more
         if needed > self.row.size:
             size = max(needed, 2 * self.row.size)
             self.row = _grown(self.row, size, loops.NONE)
-            self.better = _grown(self.better, size, 0)
-            self.free = _grown(self.free, size, 0)
-            self.key_words = _grown(self.key_words, size * self.words, 0)
+            self.better = _grown(self.better, size, None)
+            self.free = _grown(self.free, size, None)
+            self.key_words = _grown(self.key_words, size * self.words, None)
 
     def _compact_if_due(self) -> None:
         """Drop the rows of the store that are in no list, when they are most of it."""
@@ -312,6 +320,7 @@ class TopNAppend(Operator):
             self.head,
             self.size,
             self.stamp,
+            self.lead,
             self.row,
             self.better,
             self.free,
@@ -337,9 +346,12 @@ def _repeated(delta: Delta, limit: int) -> pa.RecordBatch:
     return delta.batch.take(pa.array(np.repeat(np.arange(delta.num_rows), times)))
 
 
-def _grown(array: Int64Array, size: int, fill: int) -> Int64Array:
-    out = np.full(size, fill, np.int64)
+def _grown(array: Int64Array, size: int, fill: int | None) -> Int64Array:
+    """A longer copy; fill: of the new part, None = it is written before it is read."""
+    out = np.empty(size, np.int64)
     out[: array.size] = array
+    if fill is not None:
+        out[array.size :] = fill
     return out
 
 

@@ -4,6 +4,7 @@ determinism."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from streamsql.functions.definitions import Volatility
 from streamsql.functions.expressions import (
@@ -35,6 +36,7 @@ from streamsql.plan.nodes import (
     Values,
     Window,
 )
+from streamsql.plan.patterns import top_n
 from streamsql.plan.visit import node_expressions, walk_plan
 
 Key = tuple[int, ...]
@@ -96,8 +98,32 @@ def fixed_columns(predicate: Expr) -> set[int]:
 
 
 def _of_filter(p: Filter) -> Iterable[Key]:
-    fixed = fixed_columns(p.predicate)
+    fixed = fixed_columns(p.predicate) | _first_places(p)
     return [tuple(c for c in key if c not in fixed) for key in unique_keys(p.input)]
+
+
+def _first_places(p: Filter) -> set[int]:
+    """Columns of row numbers that the filter keeps to 1."""
+    if not isinstance(p.input, Window):
+        return set()
+    found = [top_n(replace(p, predicate=part)) for part in conjuncts(p.predicate)]
+    return {
+        f.number_column
+        for f in found
+        if f is not None and f.limit == 1 and f.number_column is not None
+    }
+
+
+def _of_window(p: Window) -> Iterable[Key]:
+    """The input's keys; a row number tells the rows of its partition apart."""
+    width = len(p.input.schema)
+    found: list[Key] = list(unique_keys(p.input))
+    for i, call in enumerate(p.calls):
+        columns = [e.index for e in call.partition_by if isinstance(e, ColumnRef)]
+        plain = all(isinstance(e, ColumnRef | Literal) for e in call.partition_by)
+        if call.function == "row_number" and plain:
+            found.append((*columns, width + i))
+    return found
 
 
 def _same(p: LogicalPlan) -> Iterable[Key]:
@@ -199,7 +225,7 @@ _KEYS: dict[type[LogicalPlan], Callable[..., Iterable[Key]]] = {
     Limit: _of_limit,
     Join: _of_join,
     Aggregate: _of_aggregate,
-    Window: _same,
+    Window: _of_window,
     TimeWindow: _of_time_window,
     Distinct: _of_distinct,
     DistinctOn: _of_distinct_on,

@@ -126,3 +126,16 @@ def test_top_n_of_distinct_on_limit_and_qualify() -> None:
     assert (ties.function, ties.limit) == ("rank", 2)  # type: ignore[attr-defined]
     qualified = find_top_n("SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) <= 2")
     assert qualified.limit == 2  # type: ignore[attr-defined]
+
+
+def test_row_numbers_tell_the_rows_of_their_partition_apart() -> None:
+    def keys(sql: str) -> object:
+        return unique_keys(optimize(bind(sql).plan))
+
+    numbered = "SELECT g, a, row_number() OVER (PARTITION BY g ORDER BY a) AS n FROM t"
+    assert (0, 2) in keys(numbered)
+    assert keys(f"SELECT * FROM ({numbered}) q WHERE n <= 3") == ((0, 2),)
+    assert keys(f"SELECT g, a FROM ({numbered}) q WHERE n <= 1") == ((0,),)
+    assert keys(f"SELECT g, a FROM ({numbered}) q WHERE n = 1 AND a > 2") == ((0,),)
+    assert keys(f"SELECT g, a FROM ({numbered}) q WHERE n <= 2") == ()
+    assert keys(f"SELECT * FROM ({numbered.replace('row_number', 'rank')}) q WHERE n <= 1") == ()

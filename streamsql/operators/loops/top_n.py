@@ -53,6 +53,41 @@ def candidates(
 
 
 @kernel
+def leaders(
+    rows: Any, parts: Any, keys: Any, width: int, keep: int, tick: int, stamp: Any, lead: Any
+) -> int:  # fmt: skip
+    """Of these rows, those whose first `keep` words are the least of their partition, in place:
+    where one row is kept, no other of this batch can be it. lead: int64[partitions], scratch."""
+    for k in range(rows.size):
+        i = rows[k]
+        p = parts[i]
+        if stamp[p] != tick:
+            stamp[p] = tick
+            lead[p] = i
+            continue
+        b = lead[p]
+        for w in range(keep):
+            x, y = keys[i * width + w], keys[b * width + w]
+            if x != y:
+                if x < y:
+                    lead[p] = i
+                break
+    kept = 0
+    for k in range(rows.size):
+        i = rows[k]
+        b = lead[parts[i]]
+        least = True
+        for w in range(keep):
+            if keys[i * width + w] != keys[b * width + w]:
+                least = False
+                break
+        if least:
+            rows[kept] = i
+            kept += 1
+    return kept
+
+
+@kernel
 def touch(parts: Any, tick: int, stamp: Any, size: Any, out: Any) -> tuple[int, int]:
     """The distinct partitions, in order of appearance, into `out`; (how many, rows they hold)."""
     found, rows = 0, 0
