@@ -34,6 +34,10 @@ class Side:
         self.strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
         self.key_id = arrange.add_reader(self.keys)
 
+    def done(self, reader: Operator, watermark: int) -> None:
+        """The reader drops from now on what would change a window that this watermark closes."""
+        self.arrange.passed[reader] = watermark
+
     def lanes(self, batch: pa.RecordBatch) -> tuple[Lanes, BoolArray]:
         """(hashed keys, rows whose key matches nothing because of a NULL)."""
         return hash_columns(batch, self.keys), any_null(batch, self.strict)
@@ -188,6 +192,12 @@ class Join(Operator):
             return Delta(batch, None if plain else weight, watermark)
         return Delta(batch, own * weight if weight.size else own, watermark)
 
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        reached = super().advance_watermark(inputs)
+        self.left.done(self, reached)
+        self.right.done(self, reached)
+        return reached
+
     def current(self, *inputs: Delta) -> Delta | None:
         a = inputs[0]
         if not a:
@@ -277,8 +287,8 @@ def lower_project(node: plan.Project, build: Builder) -> int | None:
 def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
     """The arrangements of both inputs."""
     return (
-        add_arrange(build, build.lower(parts.left)),
-        add_arrange(build, build.lower(parts.right)),
+        add_arrange(build, build.lower(parts.left), frees=True),
+        add_arrange(build, build.lower(parts.right), frees=True),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
-from streamsql.core.delta import Delta, concat
+from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
@@ -17,6 +18,7 @@ from streamsql.operators import saved
 from streamsql.operators.arrange import Arrange, add_arrange
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
+from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.join import Side, keys_text
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.late import drop_closed
@@ -43,14 +45,20 @@ class SemiJoin(Operator):
 
     def __init__(
         self, schema: Schema, left: Side, right_schema: Schema, right_keys: Sequence[int],
-        null_safe: Sequence[bool], anti: bool,
+        null_safe: Sequence[bool], anti: bool, close: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
+        """close: a key column of the right side and the µs to add to it: when the key's window
+        closes."""
         super().__init__(schema)
         self.left = left
         self.right_schema = right_schema
         self.right_keys = tuple(right_keys)
         self.right_strict = [k for k, s in zip(right_keys, null_safe, strict=True) if not s]
         self.anti = anti
+        self.close = close
+        self.needs_time = close is not None
+        self.closing = CloseQueue()
+        self.close_at = np.zeros(64, np.int64)
         self.index = HashIndex(reuse=True)
         self.counts = np.zeros(64, np.int64)
         self.marks = np.zeros(64, np.uint8)
@@ -70,7 +78,28 @@ class SemiJoin(Operator):
             parts.append(a if bool(chosen.all()) else a.take(np.flatnonzero(chosen)))
         if len(parts) > 1 and (parts[0].row_watermark is None) != (parts[1].row_watermark is None):
             parts = [Delta(p.batch, p.weights) for p in parts]
+        if self.close is not None:
+            self._free_closed(min(self.watermark, *step.input_watermarks))
         return drop_closed(step, self, concat(parts, self.schema))
+
+    def _free_closed(self, watermark: int) -> None:
+        """Forget the keys of windows closed before this tick: a change to them is late."""
+        for time_us, slots in self.closing.pop(watermark):
+            held = slots[(self.counts[slots] > 0) & (self.close_at[slots] == time_us)]
+            self.counts[held] = 0
+            self.index.remove(held)
+
+    def _note_closing(self, b: Delta, keep: Int64Array, slots: Int64Array, new: Int64Array) -> None:
+        assert self.close is not None
+        column, plus = self.close
+        rows = keep[new]
+        times, valid = event_time_us(b.batch.column(column).take(pa.array(rows)))
+        opened = slots[new]
+        if valid is not None:
+            times, opened = times[valid], opened[valid]
+        times = times + (plus + self.lateness_us)
+        self.close_at[opened] = times
+        self.closing.push(times, opened)
 
     def _present(self, lanes: Lanes, skip: BoolArray) -> BoolArray:
         slots = self.index.find(*lanes)
@@ -84,8 +113,10 @@ class SemiJoin(Operator):
         h0, h1 = hash_columns(b.batch, self.right_keys)
         h0, h1 = h0[keep], h1[keep]
         weights = NO_WEIGHTS if b.weights is None else b.weights[keep]
-        slots, _ = self.index.upsert_rows(h0, h1)
+        slots, new = self.index.upsert_rows(h0, h1)
         self._room()
+        if self.close is not None:
+            self._note_closing(b, keep, slots, new)
         rows, signs = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)
         found, lowest = loops.crossings(self.counts, slots, weights, rows, signs)
         if lowest < 0 and bool((self.counts[slots] < 0).any()):
@@ -108,8 +139,15 @@ class SemiJoin(Operator):
         if self.index.num_slots > self.counts.size:
             size = 2 * self.index.num_slots
             counts, marks = np.zeros(size, np.int64), np.zeros(size, np.uint8)
+            close_at = np.zeros(size, np.int64)
             counts[: self.counts.size] = self.counts
-            self.counts, self.marks = counts, marks
+            close_at[: self.close_at.size] = self.close_at
+            self.counts, self.marks, self.close_at = counts, marks, close_at
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        reached = super().advance_watermark(inputs)
+        self.left.done(self, reached)
+        return reached
 
     def current(self, *inputs: Delta) -> Delta | None:
         a = inputs[0]
@@ -117,14 +155,19 @@ class SemiJoin(Operator):
         return a.take(np.flatnonzero(self._present(lanes, skip) != self.anti))
 
     def save(self) -> State:
-        counts = self.counts[: self.index.num_slots]
-        return {**saved.nest("index", self.index.save()), "counts": saved.columns(n=counts)}
+        used = self.index.num_slots
+        by_slot = saved.columns(n=self.counts[:used], close=self.close_at[:used])
+        return {**saved.nest("index", self.index.save()), "counts": by_slot}
 
     def load(self, state: State) -> None:
         self.index = HashIndex.load(saved.inner("index", state))
         counts = saved.array(state["counts"], "n")
         self._room()
         self.counts[: counts.size] = counts
+        self.close_at[: counts.size] = saved.array(state["counts"], "close")
+        if self.close is not None:
+            held = self.index.live_slots()
+            self.closing.push(self.close_at[held], held)
 
     def state_rows(self) -> int:
         return self.index.count
@@ -135,7 +178,9 @@ class SemiJoin(Operator):
     def explain(self) -> dict[str, str]:
         return {
             "state": "a count for every key of the right side",
-            "freed": "when a key's last row goes",
+            "freed": "when a key's last row goes"
+            if self.close is None
+            else "when the watermark closes the key's window",
             "detail": keys_text(self.left, self.right_schema, self.right_keys),
         }
 
@@ -156,19 +201,28 @@ def lower(node: plan.Join, build: Builder) -> int | None:
 
 def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
     """The left rows (as extended) whose key is, or is not, on the right."""
-    left = add_arrange(build, build.lower(parts.left))
+    left = add_arrange(build, build.lower(parts.left), frees=True)
     right = build.lower(parts.right)
     arrange = build.operator(left)
     below = build.operator(right)
     assert isinstance(arrange, Arrange)
 
+    closing = [(k, below.closes[k]) for k in parts.right_keys if k in below.closes]
+    # the left side's window is the same one where both are compared; else a key must stay
+    paired = {r for own, r in zip(parts.left_keys, parts.right_keys, strict=True)
+              if own in arrange.closes}  # fmt: skip
+    close = min((c for c in closing if c[0] in paired), key=lambda c: c[1], default=None)
+
     def make() -> SemiJoin:
         side = Side(arrange, parts.left_keys, parts.null_safe)
-        made = SemiJoin(arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti)
+        made = SemiJoin(
+            arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti, close
+        )
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
         made.lateness_us = max(arrange.lateness_us, below.lateness_us)
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe)
-    return build.add("anti" if anti else "semi", [left, right], what, make)
+    private = close is not None
+    return build.add("anti" if anti else "semi", [left, right], what, make, private=private)

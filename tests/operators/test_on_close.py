@@ -243,3 +243,34 @@ def test_restart_in_the_middle_changes_nothing(seed) -> None:
             view.restart()
         view.insert((at(1000), 9, 0))
         assert view.output == whole.output
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_window_join_frees_rows_of_closed_windows(kind: str) -> None:
+    sql = (
+        "SELECT a.window_end, a.k, count(b.v) FROM TUMBLE(t0, ts, INTERVAL '10 seconds') a "
+        f"{kind} TUMBLE(t1, ts, INTERVAL '10 seconds') b ON a.window_end = b.window_end AND "
+        "a.k = b.k GROUP BY 1, 2"
+    )
+    view = view_of(sql, [table(), table()], ON_CLOSE)
+    for i in range(60):
+        rows = [
+            (relation, (at(10 * i + j % 9), j, 1), 1) for j in range(100) for relation in (0, 1)
+        ]
+        view.step(rows)
+    assert sum(view.output.values()) == 5900
+    assert view.state_rows() < 6000
+
+
+def test_late_change_of_a_dimension_leaves_closed_windows_alone() -> None:
+    sql = (
+        "SELECT window_end, count(*) FROM TUMBLE(t0, ts, INTERVAL '10 seconds') a JOIN t1 ON "
+        "a.k = t1.k GROUP BY window_end, window_start"
+    )
+    side = Table(Schema.of(("k", INTEGER), ("name", INTEGER)))
+    view = view_of(sql, [table(delay_s=0), side])
+    view.step([(1, (1, 7), 1), (0, (at(1), 1, 1), 1), (0, (at(15), 1, 1), 1)])
+    assert view.output == {(at(10), 1): 1, (at(20), 1): 1}
+    view.step([(1, (1, 8), 1)])
+    assert view.output == {(at(10), 1): 1, (at(20), 2): 1}
+    assert sum(late.batch.num_rows for late in view.late) == 1
