@@ -5,6 +5,7 @@ The definition of a view is always the user's own text; nothing here is ever sto
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -41,7 +42,19 @@ class _Generator(RisingWave.Generator):
         RowValue: lambda self, node: f"ROW({self.expressions(node, flat=True)})",
         MapValue: lambda self, node: self.map_value(node),
         PrefixOperator: lambda self, node: f"{node.args['operator']} {self.sql(node, 'this')}",
-        exp.Anonymous: lambda self, node: f"{node.name}({self.expressions(node, flat=True)})",
+        exp.Anonymous: lambda self, node: self.call(node),
+        # sqlglot would write what PostgreSQL lacks (QUALIFY, SEMI JOIN) in another way, and `/` and
+        # ANY as other systems mean them
+        exp.Select: lambda self, node: self.select_sql(node),
+        exp.Div: lambda self, node: self.binary(node, "/"),
+        exp.Any: lambda self, node: f"ANY {self.quantified(node)}",
+        exp.All: lambda self, node: f"ALL {self.quantified(node)}",
+        exp.Not: lambda self, node: self.negation(node),
+        exp.IgnoreNulls: lambda self, node: f"{self.sql(node, 'this')} IGNORE NULLS",
+        exp.RespectNulls: lambda self, node: f"{self.sql(node, 'this')} RESPECT NULLS",
+        exp.TableAlias: lambda self, node: self.table_alias(node),
+        exp.Pow: lambda self, node: self.binary(node, "^"),
+        exp.BitwiseXor: lambda self, node: self.binary(node, "#"),
         exp.Operator: lambda self, node: (
             f"{self.sql(node, 'this')} {node.args['operator']} {self.sql(node, 'expression')}"
         ),
@@ -54,6 +67,43 @@ class _Generator(RisingWave.Generator):
         exp.Fetch: lambda self, node: f" FETCH FIRST {self.sql(node, 'count')} ROWS WITH TIES",
         exp.Interval: lambda self, node: self.interval(node),
     }
+
+    def call(self, node: exp.Anonymous) -> str:
+        """name(arguments), with SQL's own forms where a plain call would not be read."""
+        name, arguments = node.name, self.expressions(node, flat=True)
+        schema = node.meta.get("schema")
+        if schema is None and name in _FORMS:
+            return _FORMS[name](self, node.expressions) or f"{name}({arguments})"
+        prefix = "" if schema is None else _quote(schema) + "."
+        return f"{prefix}{_quote_function(name, qualified=schema is not None)}({arguments})"
+
+    def quantified(self, node: exp.Expression) -> str:
+        """(subquery) or (array) after ANY and ALL."""
+        inner = self.sql(node, "this")
+        return inner if isinstance(node.this, exp.Subquery) else f"({inner})"
+
+    def negation(self, node: exp.Not) -> str:
+        """NOT x; `x NOT IN (…)` and `x IS NOT NULL` where the tree is one of those."""
+        inner = node.this
+        text: str | None = None
+        if isinstance(inner, exp.Is):
+            text = f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
+        elif isinstance(inner, (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo)):
+            left = self.sql(inner, "this")
+            whole = self.sql(inner)
+            if whole.startswith(left + " "):
+                text = f"{left} NOT{whole[len(left) :]}"
+        if text is None:
+            return f"NOT {self.sql(inner)}"
+        # an operator that binds tighter would take the operand away
+        tight = isinstance(node.parent, exp.Binary) and not isinstance(node.parent, exp.Connector)
+        return f"({text})" if tight else text
+
+    def table_alias(self, node: exp.TableAlias) -> str:
+        """name(columns), or only the column definitions of a function."""
+        columns = self.expressions(node, key="columns", flat=True)
+        name = self.sql(node, "this")
+        return f"{name}({columns})" if columns else name
 
     def interval(self, node: exp.Interval) -> str:
         """INTERVAL '1' MINUTE, or INTERVAL '1 minute' where the unit is in the text."""
@@ -96,6 +146,35 @@ class _Generator(RisingWave.Generator):
             else:
                 fields.append(self.sql(item))
         return ", ".join(fields)
+
+
+def _extract(self: _Generator, arguments: list[exp.Expression]) -> str | None:
+    if len(arguments) != 2:
+        return None
+    return f"EXTRACT({self.sql(arguments[0])} FROM {self.sql(arguments[1])})"
+
+
+def _position(self: _Generator, arguments: list[exp.Expression]) -> str | None:
+    if len(arguments) != 2:
+        return None
+    return f"POSITION({self.sql(arguments[1])} IN {self.sql(arguments[0])})"
+
+
+_FORMS: dict[str, Callable[[_Generator, list[exp.Expression]], str | None]] = {
+    "extract": _extract,
+    "position": _position,
+}
+
+
+def _quote_function(name: str, *, qualified: bool) -> str:
+    """A function's name, in quotes only where it needs them."""
+    from streamsql.dialect.grammar.calls import is_form
+    from streamsql.dialect.keywords import NOT_FUNCTION
+
+    plain = name.isidentifier() and name.isascii() and name == name.lower()
+    if plain and (qualified or is_form(name.upper()) or name.upper() not in NOT_FUNCTION):
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _quote(name: str) -> str:

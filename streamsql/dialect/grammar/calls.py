@@ -326,3 +326,8 @@ _FORMS: dict[str, Callable[[CallGrammar], exp.Expression]] = {
     "TIMESTAMPADD": lambda grammar: grammar._timestamp_arithmetic("timestampadd"),
 }
 _PLAIN_FORMS = frozenset({"GROUPING"})
+
+
+def is_form(word: str) -> bool:
+    """Is this reserved word read as a function's name?"""
+    return word in _FORMS or word in _BARE_FUNCTIONS
