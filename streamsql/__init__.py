@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from streamsql.core.clock import Clock
     from streamsql.engine.database import Database
@@ -32,15 +32,18 @@ def connect(path: str = ":memory:", *, clock: Clock | None = None) -> Database:
     return _Database(path, clock=clock)
 
 
-def warm_up(progress: Callable[[str, int, int], None] | None = None) -> int:
+def warm_up(
+    progress: Callable[[str, int, int], None] | None = None, rooms: Sequence[str] = ()
+) -> int:
     """Compile the kernels that common statements use, which takes seconds the first time.
 
     Without it they are compiled when they are first needed. progress(what comes next, kernels
-    compiled so far, kernels known). Returns the number of kernels compiled.
+    compiled so far, kernels known); rooms: names of modules whose `EXERCISES` (pairs of a name and
+    a function) are run as well. Returns the number of kernels compiled.
     """
     from streamsql.engine.warmup import warm_up as run
 
-    return run(progress)
+    return run(progress, rooms)
 
 
 def __getattr__(name: str) -> Any:

@@ -133,10 +133,11 @@ class _Demo:
     def _run(self, seconds: float | None) -> int:
         with busy("loading the engine (compiling kernels, the first time)", self._out):
             import streamsql
+            from streamsql_server.encoding import assembly
             from streamsql_server.server import Server
 
             database = streamsql.connect(self._data_dir)
-            streamsql.warm_up()
+            streamsql.warm_up(rooms=(assembly.__name__,))
         try:
             server = Server(database, self._host, self._port)
             server.start()

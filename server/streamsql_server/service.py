@@ -91,9 +91,7 @@ def leave(code: int) -> NoReturn:
 
 def _warm_up(progress: _Progress) -> None:
     """Compiles the kernels (first start only; later they come from the cache)."""
-    streamsql.warm_up(progress.kernels)
-    progress.kernels("rows on the wire", 0, 3)
-    assembly.warm_up()
+    streamsql.warm_up(progress.kernels, (assembly.__name__,))
 
 
 def _on_signals(stop: threading.Event) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import streamsql
 from streamsql.kernels.jit import cache_dir
-from streamsql.kernels.warmup import EXERCISES as KERNEL_EXERCISES
-from streamsql.kernels.warmup import Exercise, Progress, warmup
-from streamsql.operators.warmup import EXERCISES as OPERATOR_EXERCISES
-from streamsql.state.warmup import EXERCISES as STATE_EXERCISES
+from streamsql.kernels.warmup import Exercise, Progress, warmup_beside
+
+ROOMS = (
+    "streamsql.kernels.warmup",
+    "streamsql.engine.warmup",
+    "streamsql.operators.warmup",
+    "streamsql.functions.warmup",
+    "streamsql.state.warmup",
+)
+"""Modules with exercises. First what everything needs, last what takes longest and needs little:
+two compilers start from the two ends."""
 
 _TABLES = """
 CREATE TABLE warm (id INT PRIMARY KEY, k INT, g TEXT, v NUMERIC(8,2), x DOUBLE PRECISION,
@@ -17,45 +27,32 @@ CREATE TABLE warm (id INT PRIMARY KEY, k INT, g TEXT, v NUMERIC(8,2), x DOUBLE P
 CREATE TABLE side (k INT, name TEXT);
 """
 
-_VIEWS = (
-    (
-        "filters",
+_VIEWS = {
+    "aggregates": (
         "SELECT id, k + 1 AS k1, upper(g) AS g, v * 2 AS v FROM warm WHERE n > 1 AND x < 9",
-    ),
-    (
-        "aggregates",
         "SELECT k, count(*) AS c, sum(n) AS s, sum(v) AS sv, avg(x) AS a, "
         "min(n) AS lo, max(g) AS hi FROM warm GROUP BY k",
-    ),
-    (
-        "text keys",
         "SELECT g, count(*) AS c, avg(n) AS a, count(DISTINCT k) AS d FROM warm GROUP BY g",
     ),
-    (
-        "tumbling windows",
+    "windows": (
         "SELECT window_start, k, count(*) AS c, sum(n) AS s "
         "FROM TUMBLE(warm, ts, INTERVAL '1 minute') GROUP BY window_start, k",
-    ),
-    (
-        "closing windows",
         "SELECT window_start, count(*) AS c FROM TUMBLE(warm, ts, INTERVAL '1 minute') "
         "GROUP BY window_start EMIT ON WINDOW CLOSE",
-    ),
-    (
-        "hopping windows",
         "SELECT window_start, k, count(*) AS c FROM HOP(warm, ts, INTERVAL '20 seconds', "
         "INTERVAL '1 minute') GROUP BY window_start, k",
     ),
-    (
-        "sessions",
+    "joins": (
+        "SELECT w.id, s.name FROM warm w JOIN side s ON w.k = s.k",
+        "SELECT w.id, s.name FROM warm w LEFT JOIN side s ON w.k = s.k",
+        "SELECT DISTINCT k, g FROM warm",
+    ),
+    "sessions": (
         "SELECT window_start, k, count(*) AS c FROM SESSION(warm PARTITION BY k, ts, "
         "INTERVAL '10 seconds') GROUP BY window_start, window_end, k",
+        "SELECT id, n FROM warm ORDER BY n DESC, id LIMIT 2",
     ),
-    ("joins", "SELECT w.id, s.name FROM warm w JOIN side s ON w.k = s.k"),
-    ("outer joins", "SELECT w.id, s.name FROM warm w LEFT JOIN side s ON w.k = s.k"),
-    ("distinct rows", "SELECT DISTINCT k, g FROM warm"),
-    ("the best of each", "SELECT id, n FROM warm ORDER BY n DESC, id LIMIT 2"),
-)
+}
 
 _ROWS = (
     "INSERT INTO warm VALUES (1, 1, 'a', 1.5, 2.5, 3, '2024-01-01 00:00:01'), "
@@ -68,44 +65,43 @@ _ROWS = (
 )
 
 
-def warm_up(progress: Progress | None = None) -> int:
+def warm_up(progress: Progress | None = None, rooms: Sequence[str] = ()) -> int:
     """Compile the kernels of common statements; returns how many are compiled then.
 
-    progress(what comes next, kernels compiled so far, kernels known). The first time on a machine
-    takes seconds. Where that was done before, nothing is: compiled kernels are read from the cache
-    on disk when they are needed, in milliseconds each.
+    progress(what comes next, kernels compiled so far, kernels known). rooms: modules outside the
+    engine with `EXERCISES` of their own. The first time on a machine takes seconds. Where that was
+    done before, nothing is: compiled kernels are read from the cache on disk when they are needed,
+    in milliseconds each.
     """
-    from streamsql.engine.database import Database
-
-    done = _marker()
+    every = (*ROOMS, *rooms)
+    done = _marker(every)
     if done is not None and done.exists():
         return 0
-    with Database(":memory:") as database:
-        database.execute(_TABLES)
-
-        def view(number: int, query: str) -> None:
-            database.execute(f"CREATE MATERIALIZED VIEW warm_{number} AS {query}")
-
-        exercises: list[Exercise] = [
-            *KERNEL_EXERCISES,
-            *STATE_EXERCISES,
-            *OPERATOR_EXERCISES,
-        ]
-        for number, (name, query) in enumerate(_VIEWS):
-            exercises.append((name, lambda n=number, q=query: view(n, q)))  # type: ignore[misc]
-        for statement in _ROWS.split(";"):
-            exercises.append(("changes", lambda s=statement: _run(database, s)))  # type: ignore[misc]
-        compiled = warmup(exercises, progress)
+    compiled = warmup_beside(every, progress)
     if done is not None:
         done.touch()
     return compiled
 
 
-def _marker() -> Path | None:
-    """The file that says: this version's kernels are in the cache beside it."""
+def _marker(rooms: Sequence[str]) -> Path | None:
+    """The file that says: this version's kernels of these rooms are in the cache beside it."""
     folder = cache_dir()
-    return None if folder is None else folder / f"warmed-{streamsql.__version__}"
+    name = f"warmed-{streamsql.__version__}-{zlib.crc32(' '.join(rooms).encode()):08x}"
+    return None if folder is None else folder / name
 
 
-def _run(database: object, statement: str) -> None:
-    database.execute(statement).fetchall()  # type: ignore[attr-defined]
+def _session(views: Sequence[str]) -> None:
+    """A database with these views, through a few changes of its tables."""
+    from streamsql.engine.database import Database
+
+    with Database(":memory:") as database:
+        database.execute(_TABLES)
+        for number, query in enumerate(views):
+            database.execute(f"CREATE MATERIALIZED VIEW warm_{number} AS {query}")
+        for statement in _ROWS.split(";"):
+            database.execute(statement).fetchall()
+
+
+EXERCISES: tuple[Exercise, ...] = tuple(
+    (name, partial(_session, queries)) for name, queries in _VIEWS.items()
+)

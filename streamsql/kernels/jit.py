@@ -101,9 +101,23 @@ def kernel(function: Callable[..., Any]) -> Any:
             config.CACHE_DIR = str(_CACHE)
         decorate = njit(nogil=True, no_cfunc_wrapper=True, cache=_CACHE is not None)
         KERNELS.append(decorate(function))
+        _name_files_apart(KERNELS[-1])
     finally:
         config.CACHE_DIR = before
     return KERNELS[-1]
+
+
+def _name_files_apart(dispatcher: Any) -> None:
+    """Two processes that compile one kernel for two signatures must not write one file.
+
+    numba numbers the files of a kernel by the index it read before, so both would take the same
+    number and the index could name machine code of the other signature. With the process in the
+    name the worst is a file that no index names.
+    """
+    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    pattern = getattr(file, "_data_name_pattern", None)
+    if file is not None and pattern is not None:
+        file._data_name_pattern = pattern.replace("{number:d}", f"{{number:d}}-{os.getpid():x}")
 
 
 def device(function: Callable[..., Any]) -> Any:

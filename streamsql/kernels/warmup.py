@@ -2,17 +2,24 @@
 
 Kernels are compiled at their first call and kept on disk, so the first start on a machine takes
 long and every later one only reads them. A room lists *exercises*: small calls of what it uses,
-with the argument types of real use. Whoever starts the server hands all of them to `warmup`.
+with the argument types of real use, each complete by itself. Whoever starts the server hands all
+of them to `warmup`, or the modules that hold them to `warmup_beside`: a compiler runs on one core
+and keeps other threads out, so a second process runs the exercises backwards until the two meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
-from streamsql.kernels.jit import KERNELS
+from streamsql.kernels.jit import KERNELS, cache_dir
 
 Exercise = tuple[str, Callable[[], None]]
 Progress = Callable[[str, int, int], None]
@@ -32,6 +39,49 @@ def warmup(exercises: Sequence[Exercise], progress: Progress | None = None) -> i
     if progress is not None:
         progress("ready", compiled(), len(KERNELS))
     return compiled()
+
+
+def warmup_beside(rooms: Sequence[str], progress: Progress | None = None) -> int:
+    """`warmup` with the `EXERCISES` of these modules, helped by a second process if there is a core
+    for it; what that one compiled is read from the cache on disk."""
+    exercises = collect(rooms)
+    with _second_compiler(rooms):
+        return warmup(exercises, progress)
+
+
+def collect(rooms: Sequence[str]) -> list[Exercise]:
+    """The exercises of these modules, in their order."""
+    return [e for room in rooms for e in importlib.import_module(room).EXERCISES]
+
+
+@contextmanager
+def _second_compiler(rooms: Sequence[str]) -> Iterator[None]:
+    """Runs the exercises from the last to the first in another process until the block ends."""
+    if cache_dir() is None or _cores() < 2:
+        yield
+        return
+    script = (
+        f"from streamsql.kernels import warmup; warmup.warmup(warmup.collect({[*rooms]})[::-1])"
+    )
+    try:
+        helper = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:  # no interpreter to start, or no process to be had: it only takes longer
+        yield
+        return
+    try:
+        yield
+    finally:
+        helper.kill()
+        helper.wait()
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def compiled() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -137,3 +138,29 @@ def test_arrays_of_other_layouts_become_plain_int64() -> None:
         assert made.dtype == np.int64
         assert made.flags.writeable
         assert made.flags.c_contiguous
+
+
+def test_files_of_a_kernel_carry_the_process_that_wrote_them() -> None:
+    """Or two processes that compile one kernel for two signatures could swap machine code."""
+    for one in jit.KERNELS:
+        pattern = one._cache._cache_file._data_name_pattern
+        assert pattern.format(number=1).endswith(f".1-{os.getpid():x}.nbc"), pattern
+
+
+def test_what_two_compilers_left_is_read_by_the_next_process(tmp_path: Path) -> None:
+    script = """
+from streamsql.kernels import jit, warmup
+seen = []
+warmup.warmup_beside(["streamsql.kernels.warmup"], lambda *step: seen.append(step))
+assert [name for name, *_ in seen] == [name for name, _ in warmup.EXERCISES] + ["ready"]
+assert all(k.signatures for k in jit.KERNELS if "hashing" in k.py_func.__module__)
+"""
+    root = Path(__file__).parents[2]
+    left = []
+    for _ in range(2):
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=root, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, check=True,
+        )  # fmt: skip
+        left.append({file.name for file in tmp_path.rglob("*.nbc")})
+    assert left[0] == left[1] != set()

@@ -202,8 +202,7 @@ def lines(columns: Sequence[Encoded], n: int, tag: int, delimiter: int, null: by
     return out
 
 
-def warm_up() -> None:
-    """Compiles the loops, or reads them from the cache, before a client waits for them."""
+def _rows_on_the_wire() -> None:
     import pyarrow as pa
 
     from streamsql_server.encoding.pieces import from_strings
@@ -211,3 +210,7 @@ def warm_up() -> None:
     columns = [from_strings(pa.array(["a", None]))]
     data_rows(columns, 2, 0, 1 << 20)
     lines(columns, 2, 0, 0, b"")
+
+
+EXERCISES = (("rows on the wire", _rows_on_the_wire),)
+"""What compiles the loops before a client waits for them; see `streamsql.warm_up`."""
