@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import ssl
@@ -28,6 +29,7 @@ STOP_CONNECTIONS_S = 1.0
 PROGRESS_AFTER_S = 1.0
 PROGRESS_EVERY_S = 2.0
 SWITCH_INTERVAL_S = 0.001  # a waiting client is answered although a tick runs Python code
+YOUNG_OBJECTS = 10_000  # new objects between two looks for garbage in cycles
 
 
 def serve(
@@ -48,6 +50,7 @@ def serve(
         with _Progress("opening the database", log_it=log_json) as progress:
             database = streamsql.connect(path)
             _warm_up(progress)
+            _settle_memory()
     except (StreamSqlError, OSError, ssl.SSLError) as error:
         return _refused(error)
     server = Server(
@@ -92,6 +95,14 @@ def leave(code: int) -> NoReturn:
 def _warm_up(progress: _Progress) -> None:
     """Compiles the kernels (first start only; later they come from the cache)."""
     streamsql.warm_up(progress.kernels, (assembly.__name__,))
+
+
+def _settle_memory() -> None:
+    """Keeps the collector of cycles off what is loaded for good: a full look at it stops every
+    thread for a tenth of a second, and by default one comes every few hundred ticks."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def _on_signals(stop: threading.Event) -> None:
