@@ -17,7 +17,15 @@ Position = Any
 """JSON value that says how far a partition was read; opaque to the engine."""
 
 ENGINE_OPTIONS = frozenset(
-    {"connector", "idle_timeout", "max_future", "allowed_lateness", "on_error", "state_ttl"}
+    {
+        "connector",
+        "idle_timeout",
+        "max_future",
+        "allowed_lateness",
+        "on_error",
+        "retention",
+        "state_ttl",
+    }
 )
 """Options of CREATE TABLE / SOURCE that the engine reads; connectors pass over them."""
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamsql.connectors.base import Options, Position, SourceBatch, SourceReader
+from streamsql.connectors.base import Options
+from streamsql.connectors.generated import Clock, GeneratedSource
 from streamsql.core.delta import make_batch
 from streamsql.core.errors import FeatureNotSupported, InvalidParameterValue
 from streamsql.core.logical_time import US_PER_DAY
@@ -31,15 +32,15 @@ Maker = Callable[[np.random.Generator, int, int], pa.Array]
 """(random stream, first row number, rows) -> column."""
 
 
-class DatagenSource(SourceReader):
+class DatagenSource(GeneratedSource):
     """Random or counted values for each column.
 
     Options: rows-per-second (default 10; 0 = as fast as possible), number-of-rows (default: for
     ever), seed, and per column fields.<c>.kind = random | sequence, .min, .max, .start, .end,
     .length, .max-past, .null-rate, .seed; fields.<c>.<f>.… for a STRUCT, fields.<c>.element.… for
     an array. The dotted spellings (datagen.rows.per.second, max_past) are read too.
-    One partition, "0"; its position is a row number. A sequence that reaches its end ends the
-    source. Timestamps are drawn from the last `max-past` before the moment they are made.
+    A sequence that reaches its end ends the source. Timestamps are drawn from the last `max-past`
+    before the moment they are made.
     """
 
     def __init__(
@@ -50,19 +51,22 @@ class DatagenSource(SourceReader):
         *,
         time_column: int | None = None,
         paced: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         given = Options("datagen", options, format.options if format else {})
         rate = given.number("rows-per-second", "datagen.rows.per.second", "rows_per_second")
-        self._rate = 0.0 if not paced else 10.0 if rate is None else rate
-        self._limit = given.integer("number-of-rows", "datagen.number.of.rows", "number_of_rows")
+        super().__init__(
+            block_rows=BLOCK_ROWS,
+            rows_per_second=0.0 if not paced else 10.0 if rate is None else rate,
+            limit=given.integer("number-of-rows", "datagen.number.of.rows", "number_of_rows"),
+            clock=clock,
+        )
         given.text("datagen.split.num")  # one reader makes them all, whatever the split
         self._seed = given.integer("seed", default=1) or 0
         fields = {k.replace("_", "-"): v for k, v in given.starting_with("fields.").items()}
         given.finish()
         self._schema = schema
-        self._clock = clock
         self._now_us = now_us
         self._makers: list[tuple[int, Maker]] = []
         for i, column in enumerate(schema):
@@ -73,57 +77,15 @@ class DatagenSource(SourceReader):
         if fields:
             name = next(iter(fields))
             raise InvalidParameterValue(f'connector "datagen" has no option "fields.{name}"')
-        self._row = 0
-        self._start: float | None = None
-        self._start_row = 0
-        self._block: tuple[int, pa.RecordBatch] | None = None
 
-    # --- the reader's contract --------------------------------------------------------------------
-    def poll(self, max_rows: int) -> list[SourceBatch]:
-        """The rows that are due."""
-        upto = self._row + max_rows
-        if self._limit is not None:
-            upto = min(upto, self._limit)
-        if self._rate:
-            now = self._clock()
-            if self._start is None:
-                self._start, self._start_row = now, self._row
-            due = int((now - self._start) * self._rate) + 1
-            upto = min(upto, self._start_row + due)
-        out = []
-        while self._row < upto:
-            number, at = divmod(self._row, BLOCK_ROWS)
-            rows = min(upto - self._row, BLOCK_ROWS - at)
-            batch = self._rows_of_block(number).slice(at, rows)
-            self._row += rows
-            out.append(SourceBatch("0", batch, self._row))
-        return out
-
-    def positions(self) -> dict[str, Position]:
-        return {"0": self._row} if self._row else {}
-
-    def seek(self, positions: Mapping[str, Position]) -> None:
-        self._row = int(positions.get("0", 0))
-        self._start = None
-
-    @property
-    def finished(self) -> bool:
-        return self._limit is not None and self._row >= self._limit
+    def make_block(self, number: int) -> pa.RecordBatch:
+        arrays = [
+            make(np.random.default_rng([self._seed, seed, number]), number * BLOCK_ROWS, BLOCK_ROWS)
+            for seed, make in self._makers
+        ]
+        return make_batch(arrays, self._schema.arrow, BLOCK_ROWS)
 
     # --- values -----------------------------------------------------------------------------------
-    def _rows_of_block(self, number: int) -> pa.RecordBatch:
-        if self._block is None or self._block[0] != number:
-            arrays = [
-                make(
-                    np.random.default_rng([self._seed, seed, number]),
-                    number * BLOCK_ROWS,
-                    BLOCK_ROWS,
-                )
-                for seed, make in self._makers
-            ]
-            self._block = (number, make_batch(arrays, self._schema.arrow, BLOCK_ROWS))
-        return self._block[1]
-
     def _maker(self, type_: SqlType, field: _Field) -> Maker:
         """The generator of one column. Raises: InvalidParameterValue (22023)."""
         null_rate = field.number("null-rate", 0.0)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsql.connectors.base import Options, Position, SourceBatch, SourceReader
+from streamsql.connectors.base import Options
+from streamsql.connectors.generated import Clock, GeneratedSource
 from streamsql.connectors.nexmark_model import (
     BLOCK_EVENTS,
     DEFAULT_RATE,
@@ -27,7 +28,7 @@ from streamsql.core.types import Kind, SqlType
 _EVENT_TYPE = {"person": 0, "auction": 1, "bid": 2}
 
 
-class NexmarkSource(SourceReader):
+class NexmarkSource(GeneratedSource):
     """People, auctions or bids, or all of them in one stream.
 
     Options: table.type = person | auction | bid (without it: one stream of all events, for columns
@@ -37,7 +38,6 @@ class NexmarkSource(SourceReader):
     1), max_disorder_ms (default 0). RisingWave's nexmark.event.num, nexmark.split.num and
     nexmark.min.event.gap.in.ns are read too.
     Columns are found by name without regard to case and underscores (dateTime = date_time).
-    One partition, "0"; its position is a row number.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class NexmarkSource(SourceReader):
         *,
         time_column: int | None = None,
         paced: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ) -> None:
         given = Options("nexmark", options, format.options if format else {})
         table = given.choice(
@@ -66,76 +66,30 @@ class NexmarkSource(SourceReader):
         given.finish()
         self._table = table
         self._schema = schema
-        self._clock = clock
         self._model = NexmarkModel(seed, event_rate or DEFAULT_RATE, disorder)
         self._events = events
         self._pick = [_picker(table, c.name, c.type) for c in schema]
-        self._per_block = BLOCK_EVENTS if table == "all" else ROWS_PER_BLOCK[table]
-        self._rows_per_second = rate * self._per_block / BLOCK_EVENTS if paced else 0.0
-        self._row = 0
-        self._start: tuple[float, int] | None = None
-        self._block: tuple[int, pa.RecordBatch] | None = None
-        self._limit = self._row_limit()
+        per_block = BLOCK_EVENTS if table == "all" else ROWS_PER_BLOCK[table]
+        super().__init__(
+            block_rows=per_block,
+            rows_per_second=rate * per_block / BLOCK_EVENTS if paced else 0.0,
+            limit=None if events is None else _rows_among(events, table),
+            clock=clock,
+        )
 
-    def _row_limit(self) -> int | None:
-        """Rows of this table among the first `events` events."""
-        if self._events is None:
-            return None
-        whole, rest = divmod(self._events, BLOCK_EVENTS)
-        if self._table == "all":
-            return self._events
-        low, high = {"person": (0, 1), "auction": (1, 4), "bid": (4, 50)}[self._table]
-        epochs, part = divmod(rest, EPOCH_EVENTS)
-        return whole * self._per_block + epochs * (high - low) + min(max(part - low, 0), high - low)
-
-    # --- the reader's contract --------------------------------------------------------------------
-    def poll(self, max_rows: int) -> list[SourceBatch]:
-        """The rows that are due."""
-        upto = self._row + max_rows
-        if self._limit is not None:
-            upto = min(upto, self._limit)
-        if self._rows_per_second:
-            now = self._clock()
-            if self._start is None:
-                self._start = (now, self._row)
-            due = int((now - self._start[0]) * self._rows_per_second) + 1
-            upto = min(upto, self._start[1] + due)
-        out = []
-        while self._row < upto:
-            number, at = divmod(self._row, self._per_block)
-            rows = min(upto - self._row, self._per_block - at)
-            batch = self._rows_of_block(number).slice(at, rows)
-            self._row += rows
-            out.append(SourceBatch("0", batch, self._row))
-        return out
-
-    def positions(self) -> dict[str, Position]:
-        return {"0": self._row} if self._row else {}
-
-    def seek(self, positions: Mapping[str, Position]) -> None:
-        self._row = int(positions.get("0", 0))
-        self._start = None
-
-    @property
-    def finished(self) -> bool:
-        return self._limit is not None and self._row >= self._limit
-
-    # --- rows -------------------------------------------------------------------------------------
-    def _rows_of_block(self, number: int) -> pa.RecordBatch:
+    def make_block(self, number: int) -> pa.RecordBatch:
         """The block's rows. With `events` inside the block, those events alone, so that disorder
         can not carry a later event in."""
-        if self._block is None or self._block[0] != number:
-            made = self._model.block(number)
-            if self._events is not None and self._events < (number + 1) * BLOCK_EVENTS:
-                made = {name: _first_events(rows, self._events) for name, rows in made.items()}
-            if self._table == "all":
-                arrays, count = self._all_events(made)
-            else:
-                rows = made[self._table]
-                count = len(rows.numbers)
-                arrays = [pick(rows.columns) for pick in self._pick]
-            self._block = (number, make_batch(arrays, self._schema.arrow, count))
-        return self._block[1]
+        made = self._model.block(number)
+        if self._events is not None and self._events < (number + 1) * BLOCK_EVENTS:
+            made = {name: _first_events(rows, self._events) for name, rows in made.items()}
+        if self._table == "all":
+            arrays, count = self._all_events(made)
+        else:
+            rows = made[self._table]
+            count = len(rows.numbers)
+            arrays = [pick(rows.columns) for pick in self._pick]
+        return make_batch(arrays, self._schema.arrow, count)
 
     def _all_events(self, made: Mapping[str, Rows]) -> tuple[list[pa.Array], int]:
         """One row per event, in order of their numbers (of arrival inside each table)."""
@@ -154,6 +108,17 @@ class NexmarkSource(SourceReader):
             columns[table] = index
             before += size
         return [pick(columns) for pick in self._pick], len(numbers)
+
+
+def _rows_among(events: int, table: str) -> int:
+    """Rows of a table ("all" = of all) among the first `events` events."""
+    if table == "all":
+        return events
+    whole, rest = divmod(events, BLOCK_EVENTS)
+    low, high = {"person": (0, 1), "auction": (1, 4), "bid": (4, 50)}[table]
+    epochs, part = divmod(rest, EPOCH_EVENTS)
+    rows = whole * ROWS_PER_BLOCK[table] + epochs * (high - low)
+    return rows + min(max(part - low, 0), high - low)
 
 
 Picker = Callable[[Mapping[str, pa.Array]], pa.Array]
