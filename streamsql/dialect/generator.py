@@ -119,7 +119,9 @@ class _Generator(RisingWave.Generator):
         relation = self.sql(node, "this")
         keys = node.args.get("partition_by")
         if keys:
-            relation += " PARTITION BY " + ", ".join(self.sql(key) for key in keys)
+            names = ", ".join(self.sql(key) for key in keys)
+            bare = node.args.get("time_column") is None  # then only parentheses end the list
+            relation += f" PARTITION BY ({names})" if bare else f" PARTITION BY {names}"
         arguments = [relation]
         for name in ("time_column", "slide", "size", "offset"):
             if node.args.get(name) is not None:

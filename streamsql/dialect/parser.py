@@ -20,11 +20,9 @@ class Parser(QueryGrammar):
     """Parses one statement.
 
     base: offset of the statement's text in the whole text, for the `position` fields of statements.
-    dialect: the session's dialect, for the few texts that mean two things.
     """
 
     base = 0
-    dialect = "streamsql"
 
     @classmethod
     def of(cls, text: str) -> Parser:

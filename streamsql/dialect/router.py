@@ -9,6 +9,7 @@ from threading import Lock
 from sqlglot import exp
 
 from streamsql.core.errors import StatementTooComplex, StreamSqlError
+from streamsql.dialect.dialects import Difference
 from streamsql.dialect.grammar.cursor import Cursor
 from streamsql.dialect.hints import near_miss
 from streamsql.dialect.lexer import Kind, Token, tokenize
@@ -25,8 +26,8 @@ _CACHE_CHARACTERS = 300_000
 def parse(sql: str, dialect: str = "streamsql") -> list[Statement]:
     """All statements of a text; [Empty] if it holds none.
 
-    dialect: streamsql, risingwave, flink, materialize or ksql. All spellings are always understood;
-    the name only decides where one text means two things.
+    dialect: one of `dialects.DIALECTS`. All spellings are always understood; the name only decides
+    where one text means two things.
     The trees in statements are shared between callers: copy before changing one.
     Raises: SqlSyntaxError and other StatementErrors, with the offset into `sql` as position.
     """
@@ -71,16 +72,22 @@ def parse_expression(sql: str) -> exp.Expression:
     return node
 
 
-def _parse(sql: str, dialect: str) -> list[Statement]:
-    statements = []
+def parse_with_differences(sql: str, dialect: str) -> list[tuple[Statement, list[Difference]]]:
+    """Like `parse`, each statement with what it means differently here than under `dialect`.
+
+    Positions of differences are offsets into the whole text.
+    """
     try:
-        for tokens in _split(tokenize(sql)):
-            statements.append(_parse_one(sql, tokens, dialect))
+        return [_parse_one(sql, tokens, dialect) for tokens in _split(tokenize(sql))]
     except RecursionError:
         raise StatementTooComplex(
             "statement is nested too deeply", hint="Break it up with WITH or views."
         ) from None
-    return statements or [Empty(sql=sql, position=0)]
+
+
+def _parse(sql: str, dialect: str) -> list[Statement]:
+    found = [statement for statement, _ in parse_with_differences(sql, dialect)]
+    return found or [Empty(sql=sql, position=0)]
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
@@ -97,7 +104,7 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
     return found
 
 
-def _parse_one(sql: str, tokens: list[Token], dialect: str) -> Statement:
+def _parse_one(sql: str, tokens: list[Token], dialect: str) -> tuple[Statement, list[Difference]]:
     base, end = tokens[0].start, tokens[-1].end
     text = sql[base:end]
     if base:
@@ -105,9 +112,8 @@ def _parse_one(sql: str, tokens: list[Token], dialect: str) -> Statement:
             token.start -= base
             token.end -= base
     tokens.append(Token(Kind.END, "", "", len(text), len(text)))
-    parser = Parser(tokens, text)
+    parser = Parser(tokens, text, dialect)
     parser.base = base
-    parser.dialect = dialect
     try:
         statement = parse_statement(parser)
         parser.expect_end()
@@ -115,7 +121,13 @@ def _parse_one(sql: str, tokens: list[Token], dialect: str) -> Statement:
         if error.position is not None:
             error.position += base
         raise
-    return dataclasses.replace(statement, sql=text, position=base)
+    notices = (*statement.notices, *parser.notices)
+    differences = [
+        dataclasses.replace(d, position=d.position + base)
+        for d in dict.fromkeys(parser.differences)
+    ]
+    whole = dataclasses.replace(statement, sql=text, position=base, notices=notices)
+    return whole, differences
 
 
 def parse_statement(parser: Parser) -> Statement:

@@ -21,10 +21,11 @@ Name = tuple[str, ...]
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """Base. sql: the user's own text of this statement (no trailing semicolon); position: where it
-    starts in the whole text."""
+    starts in the whole text; notices: what was accepted and has no effect."""
 
     sql: str = field(default="", compare=False)
     position: int = field(default=0, compare=False)
+    notices: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,6 @@ class CreateView(Statement):
     options: dict[str, str] = field(default_factory=dict)
     emit: str | None = None
     temporary: bool = False
-    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

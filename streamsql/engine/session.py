@@ -64,6 +64,7 @@ class Session:
         self.token = CancelToken()
         self.notices: list[Notice] = []
         self.closed = False
+        self.written_version: int | None = None
         self._lock = threading.RLock()
 
     # --- SessionApi -----------------------------------------------------------------------------
@@ -122,6 +123,8 @@ class Session:
             with self._guard(tree), self._timeout():
                 handler = handler_of(tree)
                 self._check_transaction(handler)
+                for text in tree.notices:
+                    self.notice(text)
                 if parameters or (prepared is not None and prepared.parameter_types):
                     if prepared is None:
                         prepared = self._describe_for(tree, parameters)
@@ -266,6 +269,18 @@ class Session:
         """The statement's time, µs."""
         return self.engine.clock_us()
 
+    def commit(self, request: CommitRequest) -> None:
+        """Have the engine do it, and remember its version."""
+        self.written_version = self.engine.commit(request).version
+        if self.variables.get("streamsql.version_notice") == "on":
+            self.notice(f"version {self.written_version}")
+
+    @property
+    def version(self) -> int:
+        """`SHOW streamsql.version`: that of the last write, before one the newest."""
+        newest = self.engine.version
+        return newest if self.written_version is None else self.written_version
+
     def change_catalog(self, op: DdlOp, tables: dict[int, TableState] | None = None) -> None:
         """One catalog change: at once, or with the transaction."""
         self.change_catalog_all([op], tables)
@@ -276,7 +291,7 @@ class Session:
         """Several catalog changes that belong together."""
         transaction = self.transaction
         if transaction is None:
-            self.engine.commit(CommitRequest((), tuple(ops), tables or {}))
+            self.commit(CommitRequest((), tuple(ops), tables or {}))
             return
         self.check_writable()
         transaction.pin()
@@ -345,7 +360,7 @@ class Session:
         try:
             request = transaction.request()
             if request is not None:
-                self.engine.commit(request)
+                self.commit(request)
         except BaseException:
             self.end_transaction()
             raise

@@ -17,6 +17,7 @@ from streamsql.core.errors import (
     InvalidParameterValue,
     UndefinedObject,
 )
+from streamsql.dialect.dialects import dialect_named
 
 SERVER_VERSION = "15.0"
 SERVER_VERSION_NUM = "150000"
@@ -178,6 +179,21 @@ def iso_intervals(name: str, text: str) -> str:
     )
 
 
+def span(name: str, text: str) -> str:
+    """A retention: a time, or a number of versions."""
+    from streamsql.engine.storage.retention import parse_span
+
+    return text if parse_span(text, name) is not None else "off"
+
+
+def memory(name: str, text: str) -> str:
+    """A number of bytes with its unit."""
+    from streamsql.engine.storage.retention import memory_bytes
+
+    memory_bytes(text)
+    return text
+
+
 def must_be(value: str) -> Check:
     """A variable that can only have one value."""
 
@@ -222,10 +238,19 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("default_transaction_isolation", "repeatable read", _ISOLATION),
     Setting("transaction_read_only", "off", boolean),
     Setting("dialect", "streamsql",
-            one_of("streamsql", "risingwave", "flink", "materialize", "ksql"),
+            lambda name, value: dialect_named(value),
             description="Whose defaults statements follow."),
     Setting("streamsql.clock", "system", one_of("system", "manual"),
             description="manual: time moves by ADVANCE CLOCK only; for the whole server."),
+    Setting("streamsql.retention", "off", span,
+            description="Which old versions AS OF can read: a time, or '1000 versions'; off = the"
+            " last 32 MB of each relation; for the whole server."),
+    Setting("streamsql.retention_memory", "1GB", memory,
+            description="Memory for old versions; beyond it the oldest go; for the whole server."),
+    Setting("streamsql.version", "0", read_only,
+            description="Version of the session's last write; before one, the newest."),
+    Setting("streamsql.version_notice", "off", boolean,
+            description="Each write tells its version in a NOTICE."),
     Setting("idle_in_transaction_session_timeout", "0", milliseconds, inert=True),
     Setting("server_version_num", SERVER_VERSION_NUM, read_only),
     Setting("max_identifier_length", "63", read_only),

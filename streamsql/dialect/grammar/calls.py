@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from streamsql.dialect.dialects import NULLS_LOW
+from streamsql.dialect.grammar.spellings import respell
 from streamsql.dialect.grammar.types import INTERVAL_UNITS, TypeGrammar
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.positions import mark
@@ -14,6 +16,8 @@ _BARE_FUNCTIONS = frozenset(
     {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "CURRENT_ROLE",
      "CURRENT_CATALOG", "CURRENT_SCHEMA", "SESSION_USER", "USER", "LOCALTIME", "LOCALTIMESTAMP"}
 )  # fmt: skip
+
+_ROUNDING = frozenset({"floor", "ceil", "ceiling"})
 
 
 class CallGrammar(TypeGrammar):
@@ -29,12 +33,13 @@ class CallGrammar(TypeGrammar):
             name = self.label()
         if schema and schema[-1] == "pg_catalog":
             schema = []
-        node = mark(exp.Anonymous(this=name, expressions=self._arguments()), token)
+        call = mark(exp.Anonymous(this=name, expressions=self._arguments(name)), token)
         if schema:
-            node.meta["schema"] = ".".join(schema)
-        return self._after_call(node, token)
+            call.meta["schema"] = ".".join(schema)
+            return self._after_call(call, token)
+        return self._after_call(respell(call, self.dialect, self.differences.append), token)
 
-    def _arguments(self) -> list[exp.Expression]:
+    def _arguments(self, name: str = "") -> list[exp.Expression]:
         self.expect("(")
         if self.accept(")"):
             return []
@@ -48,6 +53,11 @@ class CallGrammar(TypeGrammar):
         else:
             self.accept("ALL")
         arguments = self.comma_list(self._argument)
+        if name in _ROUNDING and self.at("TO"):  # FLOOR(t TO DAY)
+            self.advance()
+            unit = self.label().removesuffix("s")
+            to = exp.Identifier(this="to", quoted=True)
+            arguments.append(exp.Kwarg(this=to, expression=exp.Literal.string(unit)))
         if self.at("ORDER"):
             order = self.order_by()
             order.set("this", arguments[-1])
@@ -179,7 +189,7 @@ class CallGrammar(TypeGrammar):
         return mark(exp.Order(expressions=self.comma_list(self.ordered)), token)
 
     def ordered(self) -> exp.Ordered:
-        """One sort key; NULLS default to last, under DESC to first."""
+        """One sort key; NULLS default to last, under DESC to first (in Flink the other way)."""
         token = self.token
         this = self.expression()
         descending = False
@@ -191,7 +201,7 @@ class CallGrammar(TypeGrammar):
             descending = True
         else:
             self.accept("ASC")
-        nulls_first = descending
+        nulls_first = descending != (self.dialect in NULLS_LOW)
         if self.accept("NULLS"):
             if not self.at("FIRST", "LAST"):
                 raise self.error()

@@ -8,6 +8,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from streamsql.core.errors import FeatureNotSupported, SqlSyntaxError
+from streamsql.dialect.dialects import KEEPS_CASE, Difference
 from streamsql.dialect.keywords import NOT_BARE_LABEL, NOT_COLUMN
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.statements import Name
@@ -19,14 +20,29 @@ class Cursor:
     """Reads tokens of one statement.
 
     tokens: those of the statement, closed by an END token. text: the statement's own text; token
-    offsets are relative to it. `token` is the one looked at, not yet taken.
+    offsets are relative to it. `token` is the one looked at, not yet taken. dialect: the session's,
+    for the few texts that mean two things. differences: what was accepted but means something else
+    here (TRANSLATE lists them). notices: what was accepted and has no effect.
     """
 
-    def __init__(self, tokens: list[Token], text: str) -> None:
+    def __init__(self, tokens: list[Token], text: str, dialect: str = "streamsql") -> None:
         self.tokens = tokens
         self.text = text
         self.index = 0
         self.token = tokens[0]
+        self.dialect = dialect
+        self.differences: list[Difference] = []
+        self.notices: list[str] = []
+
+    # remarks -----------------------------------------------------------------------------------
+    def differs(self, kind: str, text: str, token: Token | None = None) -> None:
+        """Remember a difference in meaning at a token (the present one); see `Difference`."""
+        self.differences.append(Difference(kind, text, (token or self.token).start))
+
+    def ignores(self, text: str, token: Token | None = None) -> None:
+        """Remember what has no effect: a NOTICE when it is run, a difference to TRANSLATE."""
+        self.notices.append(text)
+        self.differs("ignored", text, token)
 
     # steps -------------------------------------------------------------------------------------
     def advance(self) -> Token:
@@ -129,10 +145,13 @@ class Cursor:
     def attempt(self, parse: Callable[[], T]) -> T | None:
         """`parse()`; if that is a syntax error nothing is taken and the answer is None."""
         index = self.index
+        remarks = len(self.differences), len(self.notices)
         try:
             return parse()
         except SqlSyntaxError:
             self.reset(index)
+            del self.differences[remarks[0] :]
+            del self.notices[remarks[1] :]
             return None
 
     # what the parts of the grammar call in each other --------------------------------------------
@@ -158,18 +177,30 @@ class Cursor:
         return token.kind is Kind.QUOTED
 
     def name(self) -> str:
-        """A column's, relation's, … name; folded."""
+        """A column's, relation's, … name; words are folded (but see `spelled`)."""
         token = self.token
         if token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.key not in NOT_COLUMN):
             self.advance()
-            return token.value
+            return self.spelled(token)
         raise self.error()
 
+    def spelled(self, token: Token) -> str:
+        """The name that a word or a quoted name stands for: Flink does not fold words."""
+        if token.kind is Kind.WORD and self.dialect in KEEPS_CASE:
+            return self.text[token.start : token.end]
+        return token.value
+
     def label(self) -> str:
-        """A name after AS or a dot: any word at all."""
+        """A word that is no user's name (a function, an option, a setting); folded."""
         if self.token.kind not in (Kind.WORD, Kind.QUOTED):
             raise self.error()
         return self.advance().value
+
+    def any_name(self) -> str:
+        """A name after AS or a dot: any word at all."""
+        if self.token.kind not in (Kind.WORD, Kind.QUOTED):
+            raise self.error()
+        return self.spelled(self.advance())
 
     def at_bare_label(self) -> bool:
         """Could the token be a column's label without AS?"""
@@ -183,7 +214,7 @@ class Cursor:
         parts = [self.name()]
         while self.token.key == ".":
             self.advance()
-            parts.append(self.label())
+            parts.append(self.any_name())
         return tuple(parts)
 
     def name_list(self) -> tuple[str, ...]:

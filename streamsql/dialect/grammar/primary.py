@@ -41,14 +41,21 @@ class PrimaryGrammar(CallGrammar):
             elif key == "." and isinstance(node, (exp.Paren, exp.Subquery, exp.Bracket, exp.Dot)):
                 self.advance()
                 node = mark(exp.Dot(this=node, expression=self._field()), token)
+            elif key == "->" and self.dialect == "ksql" and self._at_field():
+                self.advance()  # ksqlDB's struct field, an operator of JSON elsewhere
+                owner = node if isinstance(node, exp.Dot) else exp.Paren(this=node)
+                node = mark(exp.Dot(this=owner, expression=self._field()), token)
             else:
                 return node
+
+    def _at_field(self) -> bool:
+        return self.peek().kind in (Kind.WORD, Kind.QUOTED) or self.peek().key == "*"
 
     def _field(self) -> exp.Expression:
         token = self.token
         if self.accept("*"):
             return mark(exp.Star(), token)
-        return mark(exp.Identifier(this=self.label(), quoted=True), token)
+        return mark(exp.Identifier(this=self.any_name(), quoted=True), token)
 
     def _subscript(self, node: exp.Expression, start: Token) -> exp.Expression:
         self.expect("[")
@@ -123,11 +130,12 @@ class PrimaryGrammar(CallGrammar):
         """A column, `t.*`, or a function call."""
         if self.peek().key == "(" and token.key not in NOT_FUNCTION:
             return self.call()
-        if token.kind is not Kind.QUOTED and token.key in NOT_COLUMN:
+        if token.key in NOT_COLUMN and not (token.key == "WINDOW" and self.dialect == "arroyo"):
             raise self.error()
         index = self.index
         start = self.advance()
-        parts: list[exp.Expression] = [mark(exp.Identifier(this=start.value, quoted=True), start)]
+        first = exp.Identifier(this=self.spelled(start), quoted=True)
+        parts: list[exp.Expression] = [mark(first, start)]
         while self.token.key == ".":
             self.advance()
             part = self.token
@@ -138,7 +146,7 @@ class PrimaryGrammar(CallGrammar):
             if part.kind in (Kind.WORD, Kind.QUOTED) and self.peek().key == "(":
                 self.reset(index)
                 return self.call()
-            parts.append(mark(exp.Identifier(this=self.label(), quoted=True), part))
+            parts.append(mark(exp.Identifier(this=self.any_name(), quoted=True), part))
         return self._column_node(parts, token)
 
     def _column_node(self, parts: list[exp.Expression], token: Token) -> exp.Expression:
@@ -248,7 +256,7 @@ class PrimaryGrammar(CallGrammar):
     def _struct_item(self) -> exp.Expression:
         token = self.token
         if self.peek().key in (":=", ":", "=>"):
-            name = self.label()
+            name = self.any_name()
             self.advance()
             value = self.expression()
         else:
@@ -256,7 +264,7 @@ class PrimaryGrammar(CallGrammar):
             if not self.accept("AS"):
                 return value
             token = self.token
-            name = self.label()
+            name = self.any_name()
         field = mark(exp.Identifier(this=name, quoted=True), token)
         return exp.PropertyEQ(this=field, expression=value)
 

@@ -8,6 +8,7 @@ from streamsql.core.errors import FeatureNotSupported
 from streamsql.dialect.grammar.primary import QUERY_STARTS
 from streamsql.dialect.grammar.relations import RelationGrammar
 from streamsql.dialect.grammar.window_rewrites import (
+    rewrite_bare_windows,
     rewrite_group_windows,
     rewrite_sort_keys,
     rewrite_window_clause,
@@ -65,14 +66,44 @@ class QueryGrammar(RelationGrammar):
     def with_clause(self) -> exp.With:
         """WITH [RECURSIVE] name [(columns)] AS (query), …"""
         token = self.advance()
+        if self.at_sequence("MUTUALLY", "RECURSIVE"):
+            return self._mutually_recursive(token)
         recursive = self.accept("RECURSIVE")
         ctes = self.comma_list(self._cte)
         return mark(exp.With(expressions=ctes, recursive=recursive or None), token)
 
+    def _mutually_recursive(self, token: Token) -> exp.With:
+        """Materialize: WITH MUTUALLY RECURSIVE [(option)] name (column type, …) AS (query), …"""
+        self.accept_sequence("MUTUALLY", "RECURSIVE")
+        if self.at("("):
+            at = self.token
+            self._skip_parentheses()
+            self.ignores("the recursion limit has no effect", at)
+        self.differs(
+            "time",
+            "each round replaces the relation there; here it adds rows, so the query must be"
+            " a start UNION what follows from it",
+            token,
+        )
+        ctes = self.comma_list(self._cte)
+        return mark(exp.With(expressions=ctes, recursive=True), token)
+
+    def _cte_columns(self) -> list[exp.Identifier] | None:
+        """(name [type], …): Materialize's recursive ones have types."""
+        if not self.at("("):
+            return None
+        return self.in_parentheses(lambda: self.comma_list(self._cte_column))
+
+    def _cte_column(self) -> exp.Identifier:
+        name = self.identifier()
+        if not self.at(",", ")"):
+            self.data_type()
+        return name
+
     def _cte(self) -> exp.CTE:
         token = self.token
         name = self.identifier()
-        columns = self.identifier_list() if self.at("(") else None
+        columns = self._cte_columns()
         self.expect("AS")
         materialized = None
         if self.accept("MATERIALIZED"):
@@ -198,9 +229,18 @@ class QueryGrammar(RelationGrammar):
             window_clause = self.window_clause()
         if self.at("GROUP"):
             select.set("group", self._group_by())
+        if self.at_sequence("PARTITION", "BY"):  # ksqlDB
+            at = self.token
+            self.accept_sequence("PARTITION", "BY")
+            self.comma_list(self.expression)
+            self.ignores("PARTITION BY has no effect: all rows live on one machine", at)
         if self.at("HAVING"):
             at = self.advance()
             select.set("having", mark(exp.Having(this=self.expression()), at))
+        if self.dialect == "materialize" and self.at_sequence("OPTIONS", "("):
+            at = self.advance()
+            self._skip_parentheses()
+            self.ignores("OPTIONS has no effect: state takes the size that it needs", at)
         if self.at("WINDOW"):
             self.advance()
             select.set("windows", self.comma_list(self._named_window))
@@ -209,8 +249,18 @@ class QueryGrammar(RelationGrammar):
             select.set("qualify", mark(exp.Qualify(this=self.expression()), at))
         if window_clause is not None:
             rewrite_window_clause(select, window_clause)
+        rewrite_bare_windows(select)
         rewrite_group_windows(select)
         return select
+
+    def _skip_parentheses(self) -> None:
+        """`( … )`, whatever stands inside."""
+        self.expect("(")
+        depth = 1
+        while depth:
+            if self.at_end():
+                raise self.error()
+            depth += {"(": 1, ")": -1}.get(self.advance().key, 0)
 
     def _select_head(self, select: exp.Select) -> None:
         if self.at("DISTINCT"):
@@ -239,10 +289,10 @@ class QueryGrammar(RelationGrammar):
             return node
         if self.token.key == "AS":
             self.advance()
-            return self._labelled(node, self.token, self.label())
+            return self._labelled(node, self.token, self.any_name())
         if self.at_bare_label() and not self.at_emit():
             at = self.token
-            return self._labelled(node, at, self.label())
+            return self._labelled(node, at, self.any_name())
         return node
 
     def _labelled(self, node: exp.Expression, at: Token, label: str) -> exp.Expression:

@@ -42,7 +42,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         while self.at("."):
             self.advance()
             at = self.token
-            parts.append(mark(exp.Identifier(this=self.label(), quoted=True), at))
+            parts.append(mark(exp.Identifier(this=self.any_name(), quoted=True), at))
         if len(parts) > 3:
             name = ".".join(part.name for part in parts)
             raise self.error(token, f"improper qualified name (too many dotted names): {name}")
@@ -229,6 +229,10 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         if token.kind is not Kind.WORD or token.key in NOT_TABLE_ALIAS:
             return False
         if token.key in ("SEMI", "ANTI") and self.peek().key == "JOIN":
+            return False
+        if token.key == "PARTITION" and self.peek().key == "BY":  # ksqlDB
+            return False
+        if token.key == "OPTIONS" and self.dialect == "materialize":
             return False
         if token.key == "SET" and self.no_set_alias:
             return False

@@ -160,7 +160,9 @@ class TimeWindowGrammar(Cursor):
     def _place(self, window: WindowTvf, positional: list[exp.Expression], token: Token) -> None:
         """Give the positional arguments their names and check that all are there."""
         kind = window.kind
-        if positional and not window.args.get("time_column"):
+        # without one, the watermark column of the relation: TUMBLE(t, INTERVAL '1' MINUTE)
+        bare = not positional or self._is_interval(positional[0])
+        if not bare and not window.args.get("time_column"):
             window.set("time_column", self._time_column(positional.pop(0)))
         required, optional = POSITIONAL[kind]
         free = [name for name in (*required, *optional) if not window.args.get(name)]
@@ -168,8 +170,7 @@ class TimeWindowGrammar(Cursor):
             raise self._wrong_arguments(kind, token)
         for name, value in zip(free, positional, strict=False):
             window.set(name, self.window_interval(value))
-        missing = [name for name in ("this", *required) if not window.args.get(name)]
-        if missing or not window.args.get("time_column"):
+        if any(not window.args.get(name) for name in ("this", *required)):
             raise self._wrong_arguments(kind, token)
         if window.args.get("partition_by") and kind != "session":
             raise SqlSyntaxError(
@@ -191,6 +192,14 @@ class TimeWindowGrammar(Cursor):
             f"wrong arguments for {kind.upper()}",
             position=token.start,
             hint=f"Use {usage[kind]}.",
+        )
+
+    @staticmethod
+    def _is_interval(value: exp.Expression) -> bool:
+        while isinstance(value, (exp.Neg, exp.Paren, exp.Cast)):
+            value = value.this
+        return isinstance(value, exp.Interval) or (
+            isinstance(value, exp.Literal) and bool(value.is_string)
         )
 
     # argument values ----------------------------------------------------------------------------
@@ -272,11 +281,14 @@ class TimeWindowGrammar(Cursor):
         while self.accept(","):
             if self.accept_sequence("ADVANCE", "BY"):
                 slide = self._duration()
-            elif self.at("GRACE", "RETENTION"):
-                raise self.not_supported(
-                    f"{self.token.key} in WINDOW",
-                    "Set allowed_lateness in the table's WITH, or state_ttl in the view's.",
+            elif self.accept_sequence("GRACE", "PERIOD"):
+                self._duration()
+                self.ignores(
+                    "GRACE PERIOD has no effect: allowed_lateness stands in the table's WITH", token
                 )
+            elif self.accept("RETENTION"):
+                self._duration()
+                self.ignores("RETENTION has no effect: closed windows stay in the view", token)
             else:
                 raise self.error()
         self.expect(")")

@@ -164,7 +164,7 @@ class TypeGrammar(Cursor):
 
     def _struct_field(self) -> exp.ColumnDef:
         token = self.token
-        name = mark(exp.Identifier(this=self.label(), quoted=True), token)
+        name = mark(exp.Identifier(this=self.any_name(), quoted=True), token)
         self.accept(":")
         kind = self.data_type()
         if self.accept_sequence("NOT", "NULL"):  # Flink; a field of ours may always be NULL

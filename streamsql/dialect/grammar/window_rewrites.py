@@ -1,7 +1,7 @@
 """Windows written outside FROM become window functions in FROM.
 
-Two old spellings: `GROUP BY TUMBLE(c, i)` with TUMBLE_START(…) and its kin in the select list
-(Flink's first window syntax), and ksqlDB's WINDOW clause.
+Three spellings: `GROUP BY TUMBLE(c, i)` with TUMBLE_START(…) and its kin in the select list
+(Flink's first window syntax), ksqlDB's WINDOW clause, and Arroyo's `tumble(i)` as a grouped column.
 """
 
 from __future__ import annotations
@@ -47,6 +47,78 @@ def rewrite_group_windows(select: exp.Select) -> None:
     for key in ("expressions", "having", "qualify"):
         _replace_calls(select, key)
     group.set("expressions", [*keys, *_window_columns()])
+
+
+def rewrite_bare_windows(select: exp.Select) -> None:
+    """Arroyo's `SELECT tumble(i) AS w, … GROUP BY w`: a window over the watermark column of the
+    relation; the column itself becomes a struct of the window's start and end."""
+    group = select.args.get("group")
+    if group is None:
+        return
+    keys, calls = [], []
+    for key in group.expressions:
+        call = _bare_window(_grouped(select, key))
+        if call is None:
+            keys.append(key)
+        else:
+            calls.append(call)
+    if not calls:
+        return
+    call = calls[0]
+    if any(other != call for other in calls):
+        raise SqlSyntaxError("only one time window per GROUP BY", position=position_of(calls[1]))
+    kind = call.name.lower()
+    window = WindowTvf(kind=kind)
+    for name, size in zip(_GROUP_WINDOWS[kind], call.expressions, strict=True):
+        window.set(name, TimeWindowGrammar.window_interval(size.copy()))
+    if kind == "session":
+        window.set("partition_by", _partition_columns(keys))
+    window.meta["start"] = position_of(call)
+    items = []
+    for item in select.expressions:
+        if isinstance(item, exp.Alias) and item.this == call:
+            item.set("this", _window_struct())
+        elif item == call:
+            label = exp.Identifier(this="window", quoted=True)
+            items.append(exp.Alias(this=_window_struct(), alias=label))
+            continue
+        items.append(item)
+    select.set("expressions", items)
+    _put_over_source(select, window, None)
+    group.set("expressions", [*keys, *_window_columns()])
+
+
+def _grouped(select: exp.Select, key: exp.Expression) -> exp.Expression:
+    """What a key of GROUP BY means: the item of the select list that it names or counts."""
+    items = select.expressions
+    if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
+        at = int(key.name) - 1
+        key = items[at] if 0 <= at < len(items) else key
+        return key.this if isinstance(key, exp.Alias) else key
+    if isinstance(key, exp.Column) and not key.table:
+        for item in items:
+            if isinstance(item, exp.Alias) and item.alias == key.name:
+                inner: exp.Expression = item.this
+                return inner
+    return key
+
+
+def _bare_window(item: exp.Expression) -> exp.Anonymous | None:
+    """A window function with nothing but intervals."""
+    if not isinstance(item, exp.Anonymous):
+        return None
+    names = _GROUP_WINDOWS.get(item.name.lower())
+    if names is None or len(item.expressions) != len(names):
+        return None
+    return item if all(isinstance(a, exp.Interval) for a in item.expressions) else None
+
+
+def _window_struct() -> exp.Struct:
+    fields = [
+        exp.PropertyEQ(this=exp.Identifier(this=name, quoted=True), expression=_column(column))
+        for name, column in (("start", "window_start"), ("end", "window_end"))
+    ]
+    return exp.Struct(expressions=fields)
 
 
 def rewrite_window_clause(select: exp.Select, clause: WindowClause) -> None:

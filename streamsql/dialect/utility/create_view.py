@@ -54,8 +54,7 @@ def _create(parser: Parser, *, or_replace: bool, temporary: bool, materialized: 
     name = parser.object_name()
     columns = parser.name_list() if parser.at("(") else ()
     options: dict[str, str] = {}
-    notices: list[str] = []
-    while _clause(parser, options, notices):
+    while _clause(parser, options):
         pass
     parser.expect("AS")
     query, text = _query(parser)
@@ -66,7 +65,7 @@ def _create(parser: Parser, *, or_replace: bool, temporary: bool, materialized: 
             raise parser.not_supported(
                 "EMIT ON WINDOW CLOSE for a plain view", "Create a MATERIALIZED VIEW.", token
             )
-        notices.append("EMIT has no effect on a plain view")
+        parser.ignores("EMIT has no effect on a plain view")
         emit = None
     if parser.accept("WITH"):
         if not materialized and (parser.at("CHECK", "CASCADED", "LOCAL")):
@@ -74,7 +73,7 @@ def _create(parser: Parser, *, or_replace: bool, temporary: bool, materialized: 
         empty = parser.accept("NO")
         parser.expect("DATA")
         if empty:
-            notices.append("WITH NO DATA has no effect: a view always holds its rows")
+            parser.ignores("WITH NO DATA has no effect: a view always holds its rows")
     return CreateView(
         name=name,
         query=query,
@@ -86,7 +85,6 @@ def _create(parser: Parser, *, or_replace: bool, temporary: bool, materialized: 
         options=options,
         emit=emit,
         temporary=temporary,
-        notices=tuple(notices),
     )
 
 
@@ -97,24 +95,24 @@ def _query(parser: Parser) -> tuple[exp.Expression, str]:
     return query, parser.span(start)
 
 
-def _clause(parser: Parser, options: dict[str, str], notices: list[str]) -> bool:
+def _clause(parser: Parser, options: dict[str, str]) -> bool:
     """Take one clause between the name and AS; False if none is left."""
     if parser.at("WITH") and parser.peek().key == "(":
         options.update(parser.with_options())
     elif parser.accept_sequence("IN", "CLUSTER"):
-        notices.append(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine')
+        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine')
     elif parser.at("FRESHNESS", "TARGET_LAG", "REFRESH_MODE", "WAREHOUSE", "INITIALIZE", "LAG"):
         word = parser.advance().key
         parser.accept("=")
         value = parser.option_value()
         if word in ("FRESHNESS", "TARGET_LAG", "LAG"):
-            notices.append(f"{word} '{value}' has no effect: a view is always up to date")
+            parser.ignores(f"{word} '{value}' has no effect: a view is always up to date")
         else:
-            notices.append(f"{word} has no effect")
+            parser.ignores(f"{word} has no effect")
     elif parser.accept("COMMENT"):
         parser.accept("=")
         parser.string()
-        notices.append("COMMENT has no effect here: use COMMENT ON")
+        parser.ignores("COMMENT has no effect here: use COMMENT ON")
     elif parser.at("USING", "TABLESPACE"):
         raise parser.not_supported(f"{parser.token.key} in CREATE VIEW", "Leave it out.")
     else:

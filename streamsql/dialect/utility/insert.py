@@ -76,7 +76,7 @@ def assignments(parser: Parser) -> tuple[tuple[str, exp.Expression], ...]:
             name = parser.name()
             if parser.at(".") and parser.peek(2).key == "=":  # SET t.column = …
                 parser.advance()
-                name = parser.label()
+                name = parser.any_name()
             parser.expect("=")
             found.append((name, parser.expression()))
         if not parser.accept(","):

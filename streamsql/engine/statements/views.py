@@ -24,6 +24,7 @@ from streamsql.engine.engine import refuse_system
 from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.handler import Handler, Types
+from streamsql.engine.storage.retention import check_retention
 from streamsql.engine.views import VIEW_OPTIONS, bind_view_query
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import BoundQuery
@@ -39,8 +40,6 @@ def run(
     session.check_writable()
     kind = "materialized_view" if statement.materialized else "view"
     tag = "CREATE MATERIALIZED VIEW" if statement.materialized else "CREATE VIEW"
-    for text in statement.notices:
-        session.notice(text)
     schema, name = session.catalog.creation_name(statement.name, session.search_path)
     old = session.catalog.get(schema, name)
     if old is not None:
@@ -74,6 +73,7 @@ def check_statement(statement: CreateView) -> None:
         check_options(statement.options, (), "a view")
         return
     check_options(statement.options, VIEW_OPTIONS, "a materialized view")
+    check_retention(statement.options)
     on_error = statement.options.get("on_error", "skip")
     if on_error not in ("skip", "null", "fail"):
         raise InvalidParameterValue(
