@@ -39,6 +39,9 @@ class Node:
     private: bool = False
     watermark: int = NO_WATERMARK
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
+    sources: tuple[Node, ...] = ()  # the nodes of `inputs`
+    commits: bool = False  # its `commit` does something
+    follows: bool = False  # its watermark is the inputs', whatever it holds
 
 
 EdgeCheck = Callable[[Node, tuple[Delta, ...], Delta], None]
@@ -89,6 +92,10 @@ class Circuit:
             raise ValueError(f"two nodes named {label}")
         node = Node(node_id, operator, tuple(inputs), label, Delta.empty(operator.schema))
         node.private = private
+        node.sources = tuple(self.nodes[i] for i in node.inputs)
+        node.commits = type(operator).commit is not Operator.commit
+        follows = type(operator).advance_watermark is Operator.advance_watermark
+        node.follows = follows and bool(node.inputs)
         for port, source in enumerate(node.inputs):
             self.nodes[source].consumers.append((node_id, port))
         self.nodes[node_id] = node
@@ -168,7 +175,7 @@ class Circuit:
         (sources that are not named keep theirs). Returns the non-empty deltas of the output nodes,
         and of any source node that is one.
         """
-        run = _Run(self, step, self.nodes.keys())
+        run = _Run(self, step)
         for node_id, parts in deltas.items():
             for delta in (parts,) if isinstance(parts, Delta) else parts:
                 run.give(node_id, 0, delta)
@@ -271,77 +278,101 @@ class Circuit:
 
 
 class _Run:
-    """One tick in progress."""
+    """One tick in progress. allowed: the nodes that may be stepped, None = all."""
 
-    def __init__(self, circuit: Circuit, step: Step, allowed: Iterable[int]) -> None:
+    def __init__(self, circuit: Circuit, step: Step, allowed: set[int] | None = None) -> None:
         self.circuit = circuit
         self.nodes = circuit.nodes
         self.step = step
         self.allowed = allowed
         self.heap: list[int] = []
         self.queued: set[int] = set()
-        self.pending: dict[int, dict[int, list[Delta]]] = {}
+        self.pending: dict[int, list[tuple[int, Delta]]] = {}  # node -> (port, delta)
         self.source_watermarks: dict[int, int] = {}
         self.timers: set[int] = set()
 
     def wake(self, node_id: int) -> None:
-        if node_id not in self.queued and node_id in self.allowed:
+        if node_id not in self.queued and (self.allowed is None or node_id in self.allowed):
             self.queued.add(node_id)
             heapq.heappush(self.heap, node_id)
 
     def give(self, node_id: int, port: int, delta: Delta) -> None:
-        if delta:
-            self.pending.setdefault(node_id, {}).setdefault(port, []).append(delta)
+        if delta.num_rows:
+            waiting = self.pending.get(node_id)
+            if waiting is None:
+                self.pending[node_id] = [(port, delta)]
+            else:
+                waiting.append((port, delta))
             self.wake(node_id)
 
     def finish(self) -> dict[int, Delta]:
         outputs: dict[int, Delta] = {}
         stepped: list[Operator] = []
-        fresh = self.circuit._fresh
-        while self.heap:
-            node = self.nodes[heapq.heappop(self.heap)]
+        fresh, timers, heap = self.circuit._fresh, self.timers, self.heap
+        while heap:
+            node = self.nodes[heapq.heappop(heap)]
             received = self.pending.pop(node.id, None)
             watermarks = self._watermarks(node)
-            moved = watermarks != () and min(watermarks) > node.watermark
             outs: list[Delta] = []
-            due = node.id in self.timers or node.id in fresh
-            if received is not None or due or (moved and node.operator.needs_time):
+            if (
+                received is not None
+                or node.id in timers
+                or node.id in fresh
+                or (node.operator.needs_time and watermarks and min(watermarks) > node.watermark)
+            ):
                 fresh.discard(node.id)
                 outs = self._run_node(node, received, watermarks)
-                stepped.append(node.operator)
-            before = node.watermark
-            node.watermark = node.operator.advance_watermark(watermarks)
-            rose = node.watermark > before
+                if node.commits:
+                    stepped.append(node.operator)
+            rose = self._advance(node, watermarks)
             if outs or rose:
-                for consumer, port in node.consumers:
-                    for out in outs:
-                        self.give(consumer, port, out)
-                    if rose:
-                        self.wake(consumer)
-                if outs and (node.is_output or not node.inputs):
-                    self.step.given[node.id] = outs
-                    self.step.schemas[node.id] = node.operator.schema
-                    if node.is_output:
-                        outputs[node.id] = concat(outs, node.operator.schema)
+                self._hand_on(node, outs, rose)
+                if outs and node.is_output:
+                    outputs[node.id] = concat(outs, node.operator.schema)
         for operator in stepped:
             operator.commit()
+        if self.allowed is None:
+            return outputs
         return {k: v for k, v in outputs.items() if k in self.allowed}
 
     def _watermarks(self, node: Node) -> tuple[int, ...]:
-        if node.inputs:
-            return tuple([self.nodes[i].watermark for i in node.inputs])
+        if node.sources:
+            if len(node.sources) == 1:
+                return (node.sources[0].watermark,)
+            return tuple([source.watermark for source in node.sources])
         given = self.source_watermarks.get(node.id)
         return () if given is None else (given,)
 
+    @staticmethod
+    def _advance(node: Node, watermarks: tuple[int, ...]) -> bool:
+        """Move the node's watermark; whether it rose."""
+        before = node.watermark
+        if node.follows and min(watermarks) <= before == node.operator.watermark:
+            return False
+        node.watermark = node.operator.advance_watermark(watermarks)
+        return node.watermark > before
+
+    def _hand_on(self, node: Node, outs: list[Delta], rose: bool) -> None:
+        """To the node's readers, and to whoever asks what views and sources gave."""
+        for consumer, port in node.consumers:
+            for out in outs:
+                self.give(consumer, port, out)
+            if rose:
+                self.wake(consumer)
+        if outs and (node.is_output or not node.inputs):
+            self.step.given[node.id] = outs
+            self.step.schemas[node.id] = node.operator.schema
+
     def _run_node(
-        self, node: Node, received: dict[int, list[Delta]] | None, watermarks: tuple[int, ...]
+        self, node: Node, received: list[tuple[int, Delta]] | None, watermarks: tuple[int, ...]
     ) -> list[Delta]:
         """The parts of its output that are not empty."""
-        if node.operator.rowwise and received is not None and len(received[0]) > 1:
-            parts = [self._step_node(node, (part,), watermarks) for part in received[0]]
-        else:
-            parts = [self._step_node(node, self._inputs(node, received), watermarks)]
-        return [part for part in parts if part]
+        alone = received is not None and (len(received) == 1 or node.operator.rowwise)
+        if received is not None and alone and len(node.inputs) <= 1:
+            parts = [self._step_node(node, (d,), watermarks) for _, d in received]
+            return [part for part in parts if part.num_rows]
+        out = self._step_node(node, self._inputs(node, received), watermarks)
+        return [out] if out.num_rows else []
 
     def _step_node(
         self, node: Node, deltas: tuple[Delta, ...], watermarks: tuple[int, ...]
@@ -354,33 +385,39 @@ class _Run:
             out = node.operator.step(step, *deltas)
         except Exception as error:
             raise NodeFailed(node.id, node.operator.name) from error
-        for found in step.late[late:]:
-            found.node = node.id
-            metrics.late_rows += found.batch.num_rows
-        for failed in step.errors[errors:]:
-            failed.node = node.id
-        metrics.errors += len(step.errors) - errors
+        if len(step.late) > late or len(step.errors) > errors:
+            self._note(node, late, errors)
         metrics.steps += 1
-        metrics.rows_in += sum(d.num_rows for d in deltas)
+        for delta in deltas:
+            metrics.rows_in += delta.num_rows
         metrics.rows_out += out.num_rows
         metrics.busy_ns += time.perf_counter_ns() - start
         if self.circuit._check is not None:
             self.circuit._check(node, deltas, out)
         return out
 
-    def _inputs(self, node: Node, received: dict[int, list[Delta]] | None) -> tuple[Delta, ...]:
+    def _note(self, node: Node, late: int, errors: int) -> None:
+        """Sign what the node reported in this tick: entries from these numbers on."""
+        step, metrics = self.step, node.metrics
+        for found in step.late[late:]:
+            found.node = node.id
+            metrics.late_rows += found.batch.num_rows
+        for failed in step.errors[errors:]:
+            failed.node = node.id
+        metrics.errors += len(step.errors) - errors
+
+    def _inputs(self, node: Node, received: list[tuple[int, Delta]] | None) -> tuple[Delta, ...]:
         if not node.inputs:
             if received is None:
                 return (node.empty,)
-            return (concat(received[0], node.operator.schema),)
+            return (concat([delta for _, delta in received], node.operator.schema),)
         deltas = []
-        for port, source in enumerate(node.inputs):
-            parts = received.get(port) if received else None
-            if parts is None:
-                deltas.append(self.nodes[source].empty)
+        for port, source in enumerate(node.sources):
+            parts = [delta for at, delta in received or () if at == port]
+            if len(parts) == 1:
+                deltas.append(parts[0])
             else:
-                schema = self.nodes[source].operator.schema
-                deltas.append(parts[0] if len(parts) == 1 else concat(parts, schema))
+                deltas.append(concat(parts, source.operator.schema) if parts else source.empty)
         return tuple(deltas)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,11 @@ from streamsql.core.schema import Schema
 Int64Array = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class Delta:
-    """Rows with weights.
+    """Rows with weights; never changed once it is made.
 
-    batch: RecordBatch [n rows], schema = `Schema.arrow` of the edge (fields c0, c1, …).
+    batch: RecordBatch [n rows], schema = `Schema.arrow` of the edge (fields c0, c1, …); columns:
+        its arrays. One is made of the other when it is first asked for.
     weights: int64 [n], or None = all +1 (the append-only fast path). An update is −1 old, +1 new.
     row_watermark: int64 [n], µs: the watermark of the row's source *before* the row arrived, which
         decides whether the row is late; None = the source has no watermark. A retraction carries
@@ -26,14 +25,68 @@ class Delta:
     consolidated: True when no row appears twice and no weight is 0.
     """
 
-    batch: pa.RecordBatch
-    weights: Int64Array | None = None
-    row_watermark: Int64Array | None = None
-    consolidated: bool = False
+    __slots__ = (
+        "_batch", "_columns", "_schema", "consolidated", "num_rows", "row_watermark", "weights",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        weights: Int64Array | None = None,
+        row_watermark: Int64Array | None = None,
+        consolidated: bool = False,
+    ) -> None:
+        self._batch = batch
+        self._columns: list[pa.Array] | None = None
+        self._schema: pa.Schema | None = None
+        self.num_rows: int = batch.num_rows
+        self.weights = weights
+        self.row_watermark = row_watermark
+        self.consolidated = consolidated
+
+    @classmethod
+    def of(
+        cls,
+        columns: list[pa.Array],
+        schema: pa.Schema,
+        num_rows: int,
+        weights: Int64Array | None = None,
+        row_watermark: Int64Array | None = None,
+        consolidated: bool = False,
+    ) -> Delta:
+        """A delta of arrays, which become a batch of this schema only where one is needed."""
+        self = cls.__new__(cls)
+        self._batch = None
+        self._columns = columns
+        self._schema = schema
+        self.num_rows = num_rows
+        self.weights = weights
+        self.row_watermark = row_watermark
+        self.consolidated = consolidated
+        return self
 
     @property
-    def num_rows(self) -> int:
-        return int(self.batch.num_rows)
+    def batch(self) -> pa.RecordBatch:
+        """The rows."""
+        found = self._batch
+        if found is None:
+            assert self._columns is not None and self._schema is not None
+            found = self._batch = make_batch(self._columns, self._schema, self.num_rows)
+        return found
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """The rows' columns; not to be changed."""
+        found = self._columns
+        if found is None:
+            found = self._columns = self._batch.columns
+        return found
+
+    def __repr__(self) -> str:
+        return (
+            f"Delta({self.batch!r}, weights={self.weights!r}, "
+            f"row_watermark={self.row_watermark!r}, consolidated={self.consolidated})"
+        )
 
     def __bool__(self) -> bool:
         return self.num_rows > 0
@@ -64,8 +117,7 @@ class Delta:
 
     def with_columns(self, arrays: Sequence[pa.Array], schema: Schema) -> Delta:
         """The same entries with other columns (a projection)."""
-        batch = make_batch(arrays, schema.arrow, self.num_rows)
-        return Delta(batch, self.weights, self.row_watermark, False)
+        return Delta.of(list(arrays), schema.arrow, self.num_rows, self.weights, self.row_watermark)
 
     def negate(self) -> Delta:
         """Every weight with its sign turned."""
