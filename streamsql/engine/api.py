@@ -85,13 +85,18 @@ class Result:
         return self.table()
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """The rows as Python tuples."""
+        """The rows as Python tuples. A date or a timestamp that Python's types can not hold
+        (infinity, years before 1 or after 9999) comes as PostgreSQL's text of it."""
         if self.columns is None:
             return []
         data = self.table()
         if data.num_columns == 0:
             return [()] * data.num_rows
-        return list(zip(*(c.to_pylist() for c in data.columns), strict=True))
+        values = (
+            python_values(c, column.type)
+            for c, column in zip(data.columns, self.columns, strict=True)
+        )
+        return list(zip(*values, strict=True))
 
     @property
     def description(self) -> list[tuple[Any, ...]] | None:
@@ -226,6 +231,23 @@ class DatabaseApi(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def python_values(array: Any, type_: SqlType) -> list[Any]:
+    """A column's values (Array or ChunkedArray of `type_.arrow`) as Python objects; in the text of
+    PostgreSQL where Python has no such value."""
+    try:
+        return array.to_pylist()
+    except (OverflowError, ValueError):
+        texts = to_text(array, type_).to_pylist()
+        return [_value_or(item, text) for item, text in zip(array, texts, strict=True)]
+
+
+def _value_or(item: pa.Scalar, text: str | None) -> Any:
+    try:
+        return item.as_py()
+    except (OverflowError, ValueError):
+        return text
 
 
 def to_text(array: Any, type_: SqlType, timezone: str = "UTC") -> pa.Array:

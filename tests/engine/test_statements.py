@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import pytest
 
 from streamsql.core.errors import StreamSqlError
@@ -352,3 +354,16 @@ def test_result_is_taken_by_other_libraries(db):
         assert connection.sql("SELECT v + 1 FROM result").fetchall() == [(2,)]
     frame = pandas.api.interchange.from_dataframe(db.execute("SELECT v FROM t").arrow())
     assert frame.v.tolist() == [1]
+
+
+def test_dates_that_python_can_not_hold_come_as_text(db):
+    rows = db.execute(
+        "SELECT d, d::timestamp FROM (VALUES ('0044-03-15 BC'::date), ('2024-01-01'), "
+        "('infinity'), (NULL)) v(d)"
+    ).fetchall()
+    assert rows == [
+        ("0044-03-15 BC", "0044-03-15 00:00:00 BC"),
+        (date(2024, 1, 1), datetime(2024, 1, 1)),
+        ("infinity", "infinity"),
+        (None, None),
+    ]
