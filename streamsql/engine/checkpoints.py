@@ -43,6 +43,7 @@ def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
     meta = {
         "version": engine.version,
         "now_us": engine.clock_us(),
+        "retention": engine.retention.settings(),
         "clock": "manual" if isinstance(engine.clock, ManualClock) else "system",
         "catalog": catalog_to_json(engine.catalog),
         "tables": tables,
@@ -67,6 +68,9 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
         raise DataCorrupted(f"the checkpoint's catalog can not be read: {error}") from error
     engine.version = meta["version"]
     engine.committer.next_version = meta["version"] + 1
+    for name, value in meta.get("retention", {}).items():
+        engine.retention.set(name, value)
+    engine.retention.published(engine.version, meta["now_us"])
     relations = engine.catalog.user_relations()
     for relation in relations:
         if relation.kind in ("table", "source"):

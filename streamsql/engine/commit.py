@@ -105,6 +105,13 @@ class Committer:
         tick.clock = mode
         self.run_alone(tick)
 
+    def set_retention(self, name: str, value: str) -> None:
+        """`SET streamsql.retention` and its memory: from this tick on, and after a restart."""
+        self.engine.retention.set(name, value)
+        tick = self.new_tick()
+        tick.settings[name] = value
+        self.run_alone(tick)
+
     # --- phase A --------------------------------------------------------------------------------
     def stage(self, request: CommitRequest) -> Tick | None:
         """Check and apply a request's writes; None if they change nothing.
@@ -124,7 +131,7 @@ class Committer:
                     resolved = write.resolve(TableImage(table))
                     if resolved.retract.num_rows or resolved.insert.num_rows:
                         change = table.prepare(resolved.retract, resolved.insert, tick.now_us)
-                        table.apply(change, tick.version, engine.pinned)
+                        table.apply(change, tick.version, engine.keep(table.relation))
                         tick.changes.append(change)
             except BaseException:
                 self.undo(tick, request.new_tables)
@@ -216,6 +223,7 @@ class Committer:
             for oid, change in healed.items():
                 self._apply(engine.views[oid], change, ticks[-1].version)
             engine.version = ticks[-1].version
+            engine.published(ticks)
 
     def _publish_before(self, results: list[tuple[Tick, Step, dict[int, Delta]]]) -> None:
         """Ticks before the one that failed are published as they are: their views are whole."""
@@ -227,7 +235,7 @@ class Committer:
         """One view's changes. Under the state lock."""
         engine = self.engine
         try:
-            done = view.apply(delta, version, engine.pinned)
+            done = view.apply(delta, version, engine.keep(view.relation))
         except InvariantViolation as error:
             logs.error("a view has failed", view=view.relation.name, reason=str(error))
             view.broken = view.broken or broken_error(view.relation, error)

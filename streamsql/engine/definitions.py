@@ -23,7 +23,7 @@ from streamsql.engine.storage.watermarks import DEFAULT_MAX_FUTURE_US, Watermark
 from streamsql.functions.expressions import Expr, columns_used
 from streamsql.plan.binder.context import NOW_TICK
 
-TABLE_OPTIONS = ("idle_timeout", "max_future", "allowed_lateness", "on_error")
+TABLE_OPTIONS = ("idle_timeout", "max_future", "allowed_lateness", "on_error", "retention")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +34,11 @@ from streamsql.engine.durability import Durability, open_durability
 from streamsql.engine.ingest import Ingest
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
-from streamsql.engine.requests import CommitRequest
+from streamsql.engine.relations import Relation
+from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.sources import SourceRuntime
+from streamsql.engine.storage.changelog import Keep
+from streamsql.engine.storage.retention import Retention
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import ViewState
 from streamsql.engine.storage.watermarks import WatermarkTracker
@@ -62,6 +65,7 @@ class Engine:
         self.lock = threading.RLock()
         self.version = 0
         self.hub = Hub()
+        self.retention = Retention()
         self.pool = DuckPool()
         self._pins: Counter[int] = Counter()
         self._now_us = 0
@@ -109,7 +113,8 @@ class Engine:
     def settings(self) -> dict[str, str]:
         """Values of variables that belong to the server, not to a session."""
         manual = isinstance(self.clock, ManualClock)
-        return {"streamsql.clock": "manual" if manual else "system"}
+        clock = {"streamsql.clock": "manual" if manual else "system"}
+        return clock | self.retention.settings()
 
     def trackers(self) -> Iterator[tuple[int, WatermarkTracker]]:
         """(relation, its watermark tracker) of everything that has one."""
@@ -254,6 +259,21 @@ class Engine:
     def pinned(self) -> int | None:
         """The oldest version that a transaction may still read."""
         return min(self._pins, default=None)
+
+    # --- old versions ---------------------------------------------------------------------------
+    def keep(self, relation: Relation) -> Keep:
+        """Which of its changes a relation may not forget."""
+        return self.retention.keep(relation.options, self.pinned, self._now_us)
+
+    def published(self, ticks: Sequence[Tick]) -> None:
+        """These ticks are visible. Under the state lock."""
+        for tick in ticks:
+            self.retention.published(tick.version, tick.now_us)
+        if not self.retention.sweep_due(self._now_us):
+            return
+        logs = [(t.relation.options, t.log) for t in self.tables.values()]
+        logs += [(v.relation.options, v.log) for v in self.views.values()]
+        self.retention.sweep(logs, self.pinned, self._now_us)
 
     # --- writing --------------------------------------------------------------------------------
     def commit(self, request: CommitRequest) -> CommitRequest:

@@ -147,7 +147,7 @@ class Ingest:
                 resolved = insert_overwrite(TableImage(table), rows, merge=merge)
                 retract, insert = resolved.retract, resolved.insert
             change = table.prepare(retract, insert, tick.now_us, arrival.partition)
-            table.apply(change, tick.version, engine.pinned)
+            table.apply(change, tick.version, engine.keep(table.relation))
             tick.changes.append(change)
         elif not source.is_table:
             tick.inputs.append(self._input(source, arrival, tick))

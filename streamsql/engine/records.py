@@ -40,6 +40,8 @@ def encode(tick: Tick) -> bytes:
         record["a"] = list(tick.advance.items())
     if tick.clock is not None:
         record["c"] = tick.clock
+    if tick.settings:
+        record["s"] = tick.settings
     if tick.timed:
         record["k"] = True
     return _encoder.encode(record)

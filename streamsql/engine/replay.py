@@ -68,6 +68,8 @@ def replay_record(engine: Engine, record: Record) -> None:
     if "c" in record:
         tick.clock = record["c"]
         engine.set_clock(record["c"])
+    for name, value in record.get("s", {}).items():
+        engine.retention.set(name, value)
     tick.advance.update(dict(record.get("a", ())))
     if record.get("k"):
         committer.apply_time(tick)

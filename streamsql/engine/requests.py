@@ -105,7 +105,8 @@ class Tick:
     changes: applied to their tables already. inputs: source rows. watermarks: relations whose
     watermark moved without rows. positions: source → partition → position after this tick.
     source_errors: rows for `streamsql.source_errors`. advance: watermarks moved by hand. clock: the
-    mode it is set to. timed: idle relations were looked at.
+    mode it is set to. settings: variables of the server that are set. timed: idle relations were
+    looked at.
     """
 
     version: int
@@ -118,4 +119,5 @@ class Tick:
     ddl: Sequence[DdlOp] = ()
     advance: dict[int, int] = field(default_factory=dict)
     clock: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
     timed: bool = False

@@ -58,6 +58,10 @@ SCHEMAS: dict[str, Schema] = {
         ("watermark", TIMESTAMP),
     ),
     "settings": Schema.of(("name", TEXT), ("value", TEXT), ("description", TEXT)),
+    "retained_versions": Schema.of(
+        ("relation", TEXT), ("retention", TEXT), ("oldest_version", BIGINT), ("changes", BIGINT),
+        ("bytes", BIGINT),
+    ),
 }  # fmt: skip
 
 ERROR_KEY = tuple[str, str, str, str]
@@ -94,6 +98,7 @@ class SystemState:
             "jobs": self._job_rows,
             "operators": self._operator_rows,
             "settings": self._setting_rows,
+            "retained_versions": self._retained_rows,
         }
 
     # --- recording (engine thread) --------------------------------------------------------------
@@ -246,6 +251,18 @@ class SystemState:
         from streamsql.engine.settings import Variables
 
         return list(Variables(self.engine.settings()).all())
+
+    def _retained_rows(self) -> list[tuple[Any, ...]]:
+        """What every table and view keeps for reads of older versions."""
+        engine = self.engine
+        default = engine.retention.text
+        states: list[Any] = [*engine.tables.values(), *engine.views.values()]
+        return [
+            (s.relation.name, s.relation.options.get("retention", default), s.log.floor,
+             len(s.log), s.log.nbytes)
+            for s in states
+            if s.relation.oid in engine.catalog.relations
+        ]  # fmt: skip
 
     # --- checkpoints ----------------------------------------------------------------------------
     def save(self) -> dict[str, pa.Table]:

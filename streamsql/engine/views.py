@@ -9,7 +9,7 @@ from streamsql.operators.builder import Options
 from streamsql.plan.binder.context import NOW_TICK
 from streamsql.plan.nodes import BoundQuery, LogicalPlan
 
-VIEW_OPTIONS = ("on_error", "state_ttl")
+VIEW_OPTIONS = ("on_error", "retention", "state_ttl")
 
 
 def bind_view_query(relation: Relation, scope: BindScope) -> BoundQuery:

@@ -130,7 +130,7 @@ def test_read_as_of_an_older_version(db, rows, fails):
     assert rows(f"SELECT * FROM t FOR SYSTEM_TIME AS OF {version}") == [(1, 1), (2, 1)]
     assert rows(f"SELECT * FROM m FOR SYSTEM_TIME AS OF {version + 1}") == [(1, 1), (5, 1)]
     assert rows("SELECT * FROM t") == [(1, 5)]
-    fails("SELECT * FROM t FOR SYSTEM_TIME AS OF 99999", "0A000")
+    fails("SELECT * FROM t FOR SYSTEM_TIME AS OF 99999", "22023")
 
 
 # --- cursors ------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def carry_out(session: Session, table: TableState, write: ResolvingWrite) -> Res
     session.check_writable()
     transaction = session.transaction
     if transaction is None:
-        session.engine.commit(CommitRequest([write]))
+        session.commit(CommitRequest([write]))
         assert write.resolved is not None
         return write.resolved
     transaction.pin()

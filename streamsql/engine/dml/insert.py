@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,7 @@ from streamsql.engine.dml.values import FAST_ROWS_MIN, literal_column
 from streamsql.engine.parameters import settle
 from streamsql.engine.reads.plans import freeze_expression
 from streamsql.engine.reads.select import run_plan
+from streamsql.engine.reads.versions import at_versions, bind_versions, mark_versions
 from streamsql.engine.relations import Key, Relation
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import Expr, Literal, Subquery, walk
@@ -59,7 +60,8 @@ class BoundConflict:
 @dataclass
 class BoundInsert:
     """columns: targets that are given, by position. fixed: their values where all are literals.
-    plan: else, where they come from. count: rows, for DEFAULT VALUES and fixed ones."""
+    plan: else, where they come from. count: rows, for DEFAULT VALUES and fixed ones. slots: the
+    versions that the plan reads (FOR SYSTEM_TIME AS OF)."""
 
     relation: Relation
     program: TableProgram
@@ -70,6 +72,7 @@ class BoundInsert:
     conflict: BoundConflict | None
     returning: BoundReturning | None
     parameter_types: tuple[SqlType, ...] = ()
+    slots: tuple[Expr, ...] = ()
     maker: RowMaker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +86,13 @@ def bind_insert(
     program = program_of(relation, BindScope(scope.catalog, relation.context))
     targets = target_columns(statement, relation)
     types = list(declared)
-    columns, fixed, plan, count = _source(statement, relation, program, targets, scope, types)
+    query, inner = statement.query, scope
+    slots: tuple[Expr, ...] = ()
+    if query is not None:
+        query, inner, marked = mark_versions(query, scope)
+        slots = bind_versions(marked, scope.context(parameter_types=types))
+        statement = replace(statement, query=query) if marked else statement
+    columns, fixed, plan, count = _source(statement, relation, program, targets, inner, types)
     conflict = None
     if statement.on_conflict is not None:
         conflict = bind_conflict(statement.on_conflict, statement, relation, program, scope, types)
@@ -91,7 +100,7 @@ def bind_insert(
         statement.returning, relation, statement.alias, scope, types, statement.sql
     )
     return BoundInsert(
-        relation, program, columns, fixed, plan, count, conflict, returning, settle(types)
+        relation, program, columns, fixed, plan, count, conflict, returning, settle(types), slots
     )
 
 
@@ -313,7 +322,8 @@ class InsertWrite:
         if bound.plan is None:
             given, count = bound.fixed or {}, bound.count
         else:
-            table = run_plan(self.session, bound.plan, self.session.read_view(), self.values)
+            view = at_versions(self.session, self.session.read_view(), bound.slots, self.values)
+            table = run_plan(self.session, bound.plan, view, self.values)
             given, count = columns_of(table, bound.columns), table.num_rows
         rows = bound.maker.complete(given, count, self.now_us, self.timezone)
         bound.maker.check_not_null(rows)

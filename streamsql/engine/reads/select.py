@@ -18,8 +18,9 @@ from streamsql.engine.parameters import settle
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.fast import run_fast
 from streamsql.engine.reads.plans import freeze, needs_freezing, scans
-from streamsql.engine.reads.view import ReadView
-from streamsql.functions.expressions import Literal
+from streamsql.engine.reads.versions import at_versions, bind_versions, mark_versions
+from streamsql.engine.reads.view import ReadView, base_of
+from streamsql.functions.expressions import Expr, Literal
 from streamsql.plan.nodes import LogicalPlan
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 @dataclass
 class BoundSelect:
     """A bound query. plan: optimized; may hold parameters and now(). sql: DuckDB text, kept where
-    the plan holds neither. relations: OIDs read."""
+    the plan holds neither. relations: those read, by their ids in the plan. slots: the versions
+    that some of them are read at."""
 
     plan: LogicalPlan
     columns: tuple[ResultColumn, ...]
     parameter_types: tuple[SqlType, ...]
     relations: frozenset[int]
     notices: tuple[str, ...] = ()
+    slots: tuple[Expr, ...] = ()
     frozen: bool = False
     sql: str | None = field(default=None, compare=False)
 
@@ -51,7 +54,9 @@ def bind_select(
     from streamsql.plan.binder import bind_query
     from streamsql.plan.optimizer import optimize
 
+    tree, scope, versions = mark_versions(tree, scope)
     context = scope.context(parameter_types=list(declared), text=text)
+    slots = bind_versions(versions, context)
     bound = bind_query(tree, context)
     plan = optimize(bound.plan)
     relations = frozenset(s.relation_id for s in scans(plan))
@@ -62,6 +67,7 @@ def bind_select(
         settle(context.parameter_types or []),
         relations,
         bound.notices,
+        slots,
         not needs_freezing(plan),
     )
 
@@ -74,8 +80,8 @@ def result_columns(
     for i, column in enumerate(schema):
         origin = origins[i] if i < len(origins) else None
         oid, attnum = 0, 0
-        if origin is not None and origin[0] in catalog.relations:
-            oid, attnum = origin[0], origin[1] + 1
+        if origin is not None and base_of(origin[0]) in catalog.relations:
+            oid, attnum = base_of(origin[0]), origin[1] + 1
         columns.append(ResultColumn(column.name, column.type, oid, attnum))
     return tuple(columns)
 
@@ -88,7 +94,8 @@ def run_select(
     now_us = session.now_us()
     if not bound.frozen:
         plan = freeze(plan, values, now_us)
-    session.engine.check_views(set(bound.relations))
+    session.engine.check_views({base_of(r) for r in bound.relations})
+    view = at_versions(session, view, bound.slots, values)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
         return iter((fast,)) if fast.num_rows else iter(())
@@ -125,7 +132,7 @@ def run_plan(
     now_us = session.now_us()
     plan = freeze(plan, values, now_us)
     relations = {s.relation_id for s in scans(plan)}
-    session.engine.check_views(relations)
+    session.engine.check_views({base_of(r) for r in relations})
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
         return pa.Table.from_batches([fast], schema=plan.schema.arrow)

@@ -119,7 +119,7 @@ def run_truncate(
             )
         writes.append((state_of(session, relation), TruncateWrite(relation)))
     if session.transaction is None:
-        session.engine.commit(CommitRequest([w for _, w in writes]))
+        session.commit(CommitRequest([w for _, w in writes]))
     else:
         for table, write in writes:
             carry_out(session, table, write)

@@ -20,7 +20,7 @@ from streamsql.dialect.statements import (
 from streamsql.engine.api import Result
 from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements import dml, queries, views
+from streamsql.engine.statements import dml, views
 from streamsql.engine.statements.common import bound_query, lookup, rows_result
 from streamsql.engine.statements.handler import Handler, Types, returns
 from streamsql.functions.expressions import Literal
@@ -75,16 +75,14 @@ def explain_query(
     """The logical plan; VERBOSE adds the DuckDB text, ANALYZE runs it."""
     from streamsql.plan.explain import tree
 
-    parsed, version = queries.split_version(query.query)
-    if session.database.pg_catalog().handles(parsed):
+    if session.database.pg_catalog().handles(query.query):
         return ["Catalog query"]
-    bound = bound_query(session, parsed, query, declared)
+    bound = bound_query(session, query.query, query, declared)
     lines = tree(bound.plan)
     if statement.verbose and bound.frozen:
         lines += ["", f"DuckDB: {plan_sql(bound.plan)}"]
     if statement.analyze:
-        view = session.read_view() if version is None else queries.as_of(session, version)
-        lines += _analyzed(session, bound, view, values)
+        lines += _analyzed(session, bound, session.read_view(), values)
     return formatted(lines, statement.format)
 
 

@@ -28,9 +28,11 @@ from streamsql.engine.definitions import (
 )
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.reads.select import bind_select, run_plan
+from streamsql.engine.reads.versions import at_versions
 from streamsql.engine.relations import Key, Relation
 from streamsql.engine.requests import CommitRequest, PreparedWrite
 from streamsql.engine.statements.handler import Handler, Types
+from streamsql.engine.storage.retention import check_retention
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.tables import watermark_tracker
 from streamsql.functions.expressions import Literal
@@ -92,6 +94,7 @@ def check_definition(statement: CreateTable) -> None:
     what = "a source" if statement.is_source else "a table"
     if not connector:
         check_options(statement.options, TABLE_OPTIONS, what)
+    check_retention(statement.options, keeps_rows=not statement.is_source)
     if statement.is_source and not connector:
         raise SqlSyntaxError(
             "a source needs a connector",
@@ -197,7 +200,8 @@ def create_as(
     columns = Schema(tuple(Column(n, c.type) for n, c in zip(names, bound.schema, strict=True)))
     relation = make_relation(session, statement, schema, name, columns)
     table = TableState(relation)
-    rows = run_plan(session, bound.plan, session.read_view(), ())
+    view = at_versions(session, session.read_view(), bound.slots, ())
+    rows = run_plan(session, bound.plan, view, ())
     batches = rows.combine_chunks().to_batches()
     pending = PendingWrites.none(table)
     if batches:
@@ -206,7 +210,7 @@ def create_as(
     ops.append(CreateRelation(relation))
     if session.transaction is None:
         writes = [PreparedWrite(pending)] if pending else []
-        session.engine.commit(CommitRequest(writes, tuple(ops), {relation.oid: table}))
+        session.commit(CommitRequest(writes, tuple(ops), {relation.oid: table}))
     else:
         session.change_catalog_all(ops, {relation.oid: table})
         session.transaction.writes[relation.oid] = pending

@@ -11,6 +11,7 @@ from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.settings import find
 from streamsql.engine.statements.common import rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types
+from streamsql.engine.storage import retention
 from streamsql.functions.expressions import Literal
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 ALL_COLUMNS = (("name", TEXT), ("setting", TEXT), ("description", TEXT))
 CLOCK = "streamsql.clock"
+VERSION = "streamsql.version"
+SERVER_WIDE = (CLOCK, retention.SETTING, retention.MEMORY)
 
 
 def run_set(
@@ -28,10 +31,9 @@ def run_set(
         session.variables.reset_all()
         return Result("RESET")
     name = find(statement.name).name
-    if name == CLOCK:
-        mode = session.variables.set(CLOCK, statement.value)
-        session.engine.call(lambda: session.engine.committer.set_clock(mode))
-        return Result("SET")
+    if name in SERVER_WIDE:
+        set_server_wide(session, name, statement.value)
+        return Result("SET" if statement.value is not None else "RESET")
     if statement.local and session.transaction is None:
         session.notice(
             "SET LOCAL can only be used in transaction blocks",
@@ -41,6 +43,24 @@ def run_set(
         return Result("SET")
     session.set_variable(name, statement.value, local=statement.local)
     return Result("SET" if statement.value is not None else "RESET")
+
+
+def set_server_wide(session: Session, name: str, value: str | None) -> None:
+    """A variable of the server: it is set for all sessions, at once, and survives a restart."""
+    stored = session.variables.set(name, value)
+    committer = session.engine.committer
+    if name == CLOCK:
+        session.engine.call(lambda: committer.set_clock(stored))
+    else:
+        session.engine.call(lambda: committer.set_retention(name, stored))
+
+
+def value_of(session: Session, name: str) -> str:
+    """What SHOW gives."""
+    found = find(name).name
+    if found in SERVER_WIDE:
+        return session.engine.settings()[found]
+    return str(session.version) if found == VERSION else session.variables.get(name)
 
 
 def describe_show(session: Session, statement: ShowVariable, declared: Types) -> Description:
@@ -55,16 +75,10 @@ def run_show(
 ) -> Result:
     """SHOW name, SHOW ALL."""
     if statement.name == "all":
-        rows = [r for r in session.variables.all() if r[0] != CLOCK]
-        clock = session.engine.settings()[CLOCK]
-        rows.append((CLOCK, clock, find(CLOCK).description))
-        return rows_result("SHOW", ALL_COLUMNS, sorted(rows))
-    setting = find(statement.name)
-    if setting.name == CLOCK:
-        value = session.engine.settings()[CLOCK]
-    else:
-        value = session.variables.get(statement.name)
-    return rows_result("SHOW", [(setting.name, TEXT)], [(value,)])
+        rows = [(name, value_of(session, name), text) for name, _, text in session.variables.all()]
+        return rows_result("SHOW", ALL_COLUMNS, rows)
+    name = find(statement.name).name
+    return rows_result("SHOW", [(name, TEXT)], [(value_of(session, statement.name),)])
 
 
 def run_discard(

@@ -26,6 +26,26 @@ PINNED_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
+class Keep:
+    """What may not be dropped: changes later than `pinned` (a transaction reads that version) and
+    than `promised` (a retention), the latter only while there is `room`. Without a promise the last
+    RETAIN_BYTES are kept, with one nothing older than it."""
+
+    pinned: int | None = None
+    promised: int | None = None
+    room: bool = True
+
+    def wants(self, version: int, nbytes: int) -> bool:
+        """Whether the log's oldest change, of this version, stays while the log has so many
+        bytes."""
+        if self.pinned is not None and version > self.pinned and nbytes <= PINNED_BYTES:
+            return True
+        if self.promised is None:
+            return nbytes <= RETAIN_BYTES
+        return version > self.promised and (self.room or nbytes <= RETAIN_BYTES)
+
+
+@dataclass(frozen=True)
 class Change:
     """What one tick did to one relation. delta: in the schema of the relation's store."""
 
@@ -55,20 +75,22 @@ class ChangeLog:
         """Version of the last change (or the floor)."""
         return self._changes[-1].version if self._changes else self.floor
 
-    def append(self, version: int, delta: Delta, pinned: int | None) -> None:
-        """Add the change of a version. pinned: the oldest version a transaction may still read."""
+    def append(self, version: int, delta: Delta, keep: Keep | None) -> None:
+        """Add the change of a version, and drop old ones that `keep` does not ask for."""
         size = int(delta.batch.nbytes) + 16 * delta.num_rows
         self._changes.append(Change(version, delta))
         self._sizes.append(size)
         self._bytes += size
-        while self._bytes > RETAIN_BYTES and self._changes:
-            oldest = self._changes[0].version
-            needed = pinned is not None and oldest > pinned and self._bytes <= PINNED_BYTES
-            if needed:
-                return
-            self.floor = oldest
-            self._changes.popleft()
+        self.trim(keep or Keep())
+
+    def trim(self, keep: Keep) -> None:
+        """Drop the oldest changes as far as `keep` allows."""
+        while self._changes and not keep.wants(self._changes[0].version, self._bytes):
+            self.floor = self._changes.popleft().version
             self._bytes -= self._sizes.popleft()
+
+    def __len__(self) -> int:
+        return len(self._changes)
 
     def drop_last(self) -> None:
         """Forget the newest change (its tick was undone)."""
@@ -82,10 +104,7 @@ class ChangeLog:
         Raises: SerializationFailure (40001) if they are no longer all there.
         """
         if version < self.floor:
-            raise SerializationFailure(
-                f"version {version} is no longer retained",
-                hint=f"The oldest version that can still be read is {self.floor}.",
-            )
+            raise not_retained(version, self.floor)
         found: list[Change] = []
         for change in reversed(self._changes):
             if change.version <= version:
@@ -94,6 +113,15 @@ class ChangeLog:
                 found.append(change)
         found.reverse()
         return found
+
+
+def not_retained(version: int, oldest: int) -> SerializationFailure:
+    """40001: that version can not be rebuilt any more."""
+    return SerializationFailure(
+        f"version {version} is no longer retained",
+        hint=f"The oldest version that can still be read is {oldest};"
+        " SET streamsql.retention keeps more of them.",
+    )
 
 
 def rewind(rows: pa.Table, changes: Sequence[Change], schema: Schema) -> pa.Table:

@@ -20,7 +20,7 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, DATETIME_KINDS, INTEGER_KINDS, TEXT_KINDS, Kind
 from streamsql.engine.relations import Relation
-from streamsql.engine.storage.changelog import Change, ChangeLog
+from streamsql.engine.storage.changelog import Change, ChangeLog, Keep
 from streamsql.engine.storage.watermarks import WatermarkState, WatermarkTracker
 from streamsql.state.arrangement import Arrangement
 
@@ -176,10 +176,10 @@ class TableState:
             partition, self.relation.temporary,
         )  # fmt: skip
 
-    def apply(self, change: TableChange, version: int, pinned: int | None) -> None:
+    def apply(self, change: TableChange, version: int, keep: Keep | None) -> None:
         """Make the change (the arrangement takes retractions before insertions)."""
         self.store.apply(change.stored)
-        self.log.append(version, change.stored, pinned)
+        self.log.append(version, change.stored, keep)
 
     def undo(self, change: TableChange) -> None:
         """Take back the newest change (its tick could not be made durable)."""

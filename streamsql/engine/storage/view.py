@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
-from streamsql.engine.storage.changelog import ChangeLog, rewind
+from streamsql.engine.storage.changelog import ChangeLog, Keep, rewind
 from streamsql.engine.storage.table import find_row, is_exact
 from streamsql.state.arrangement import Arrangement
 from streamsql.state.consolidate import cancel
@@ -58,12 +58,12 @@ class ViewState:
         """The first content, which is no change of any version."""
         self.store.apply(cancel(without_watermark(delta)))
 
-    def apply(self, delta: Delta, version: int, pinned: int | None) -> Delta:
+    def apply(self, delta: Delta, version: int, keep: Keep | None) -> Delta:
         """Take the changes of a tick; returns them, consolidated where they retract anything."""
         change = cancel(without_watermark(delta))
         if change:
             self.store.apply(change)
-            self.log.append(version, change, pinned)
+            self.log.append(version, change, keep)
         return change
 
 
