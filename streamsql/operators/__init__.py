@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from streamsql.operators import (
     aggregate,
+    asof_join,
     distinct,
     general,
     interval_join,
@@ -51,6 +52,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Join, join.lower_inner),
     (plan.Join, semi_join.lower),
     (plan.Join, outer_join.lower),
+    (plan.Join, asof_join.lower),
     (plan.SetOperation, union.lower_union),
     (plan.SetOperation, distinct.lower_union_distinct),
     (plan.SetOperation, set_operation.lower),

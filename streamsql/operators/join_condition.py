@@ -19,6 +19,8 @@ from streamsql.operators.map import is_plain
 from streamsql.plan.nodes import Join, LogicalPlan, Project
 from streamsql.plan.visit import remap_columns
 
+ORDERINGS = frozenset({"lt", "le", "gt", "ge"})
+
 
 @dataclass(frozen=True)
 class EquiJoin:
@@ -134,3 +136,42 @@ def _column(type_: SqlType):  # type: ignore[no-untyped-def]
     from streamsql.core.schema import Column
 
     return Column("", type_)
+
+
+@dataclass(frozen=True)
+class NearestJoin:
+    """A join to the nearest row as an ordered index can run it: `left_time function right_time`.
+
+    left, right: the inputs, with computed keys and times appended. left_keys, right_keys: positions
+    that must be equal, pairwise. function: lt, le, gt, ge. left_width, right_width: as in EquiJoin.
+    """
+
+    left: LogicalPlan
+    right: LogicalPlan
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    function: str
+    left_width: int
+    right_width: int
+
+
+def split_nearest(node: Join) -> NearestJoin | None:
+    """The equalities and the one inequality of an ASOF join; None if they can not be indexed."""
+    parts = split(node)
+    rest = None if parts is None else parts.residual
+    if parts is None or not isinstance(rest, Call) or rest.function not in ORDERINGS:
+        return None
+    wide = len(parts.left.schema)
+    early, late = rest.args
+    common = _common(early.type, late.type)
+    if common is None or _side(columns_used(early), wide) != "left":
+        return None
+    late = remap_columns(late, {i: i - wide for i in columns_used(late)})
+    left, (left_time,) = _with_keys(parts.left, [_as(early, common)])
+    right, (right_time,) = _with_keys(parts.right, [_as(late, common)])
+    return NearestJoin(
+        left, right, parts.left_keys, parts.right_keys, left_time, right_time, rest.function,
+        parts.left_width, parts.right_width,
+    )  # fmt: skip

@@ -37,6 +37,7 @@ SHAPES = {
     "join": "SELECT t0.s, t1.s FROM t0 JOIN t1 ON t0.k = t1.k",
     "semi": "SELECT s FROM t0 WHERE k IN (SELECT v FROM t1)",
     "outer": "SELECT t0.s, t1.s FROM t0 FULL JOIN t1 ON t0.k = t1.k",
+    "asof": "SELECT t0.s, t1.s FROM t0 ASOF LEFT JOIN t1 ON t0.k = t1.k AND t1.ts < t0.ts",
     "except": "SELECT k FROM t0 EXCEPT ALL SELECT v FROM t1",
     "general": "SELECT k, lag(s) OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
     "temporal": "SELECT k FROM t0 WHERE ts > now() - INTERVAL '1 hour'",

@@ -1,0 +1,260 @@
+"""ASOF joins: each row beside the nearest row of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, Int64Array, concat, make_batch
+from streamsql.core.logical_time import END_OF_TIME
+from streamsql.core.schema import Schema
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.kernels.hashing import any_null, hash_columns
+from streamsql.kernels.order_keys import OrderColumn, can_order
+from streamsql.operators import saved
+from streamsql.operators.builder import Builder
+from streamsql.operators.join_condition import NearestJoin, split_nearest
+from streamsql.operators.late import drop_closed
+from streamsql.operators.map import move
+from streamsql.operators.timed_rows import TimedRows
+from streamsql.plan import nodes as plan
+from streamsql.state.ordered_index import FIRST_ABOVE, FIRST_AT_LEAST, LAST_AT_MOST, LAST_BELOW
+
+_MODES = {"ge": LAST_AT_MOST, "gt": LAST_BELOW, "le": FIRST_AT_LEAST, "lt": FIRST_ABOVE}
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+class AsofJoin(Operator):
+    """Every left row with the nearest right row in time (ASOF [LEFT] JOIN … AND r.t <= l.t).
+
+    Algebra:  asof(A, B)(a, b) = A(a) where b is the row of a's key that stands nearest to a.t on
+              the side the inequality asks for. Of rows of one time the greatest counts (by its
+              columns in their order, each DESC NULLS LAST), so the answer follows from the rows
+              alone; how often it is there does not matter. Linear in A, non-linear in B: a right
+              row has a say in the left rows between it and its neighbour, no others.
+    Input:    two deltas; any weights.
+    Output:   left's columns, then right's (LEFT: NULLs where there is none); -/+ for left rows
+              whose nearest row changed; not consolidated.
+    State:    both sides' rows in order; freed when the rows go. Rows whose key or time is NULL
+              match nothing and are not kept.
+    Cost:     O((changed rows + left rows that change their partner) x log rows).
+    Errors:   NegativeWeight (XX001) if a row is taken back that is not there.
+    """
+
+    def __init__(
+        self, schema: Schema, inputs: tuple[Schema, Schema], parts: NearestJoin, outer: bool
+    ) -> None:
+        super().__init__(schema)
+        self.inputs = inputs
+        self.parts = parts
+        self.outer = outer
+        self.forward = parts.function in ("ge", "gt")
+        self.strict = ([*parts.left_keys, parts.left_time], [*parts.right_keys, parts.right_time])
+        self._reset()
+
+    def _reset(self) -> None:
+        parts = self.parts
+        self.left = TimedRows(self.inputs[0], parts.left_time)
+        self.right = TimedRows(self.inputs[1], parts.right_time, _ties(self.inputs[1], parts))
+        self.keys = HashIndex(reuse=True)
+
+    @property
+    def name(self) -> str:
+        return "AsofLeftJoin" if self.outer else "AsofJoin"
+
+    # --- stepping ------------------------------------------------------------------------------
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        a, b = deltas
+        outs = []
+        if b:
+            outs.append(self._right_changed(self._matchable(b, 1)))
+        if a:
+            marks = a.row_watermark
+            if step.input_watermarks[1:] != (END_OF_TIME,):
+                marks = self._marks(a.num_rows)
+            outs.append(self._paired(Delta(a.batch, a.weights, marks)))
+            self._left_changed(self._matchable(a, 0))
+        return drop_closed(step, self, concat(outs, self.schema))
+
+    def _marks(self, n: int) -> Int64Array | None:
+        """The watermark that changes of older rows are judged late by."""
+        return np.full(n, self.watermark) if self.event_times or self.closes else None
+
+    def _matchable(self, delta: Delta, side: int) -> Delta:
+        """The entries without NULLs in key and time."""
+        nulls = any_null(delta.batch, self.strict[side])
+        if not bool(nulls.any()):
+            return Delta(delta.batch, delta.weights)
+        return Delta(delta.batch, delta.weights).take(np.flatnonzero(~nulls))
+
+    def _paired(self, a: Delta) -> Delta:
+        """Left entries beside their partners as of now."""
+        found = self.keys.find(*hash_columns(a.batch, self.parts.left_keys))
+        found[any_null(a.batch, self.strict[0])] = -1
+        times = a.batch.column(self.parts.left_time)
+        partner = np.full(a.num_rows, -1, np.int64)
+        known = np.flatnonzero(found >= 0)
+        if known.size:
+            at = times if known.size == a.num_rows else times.take(pa.array(known))
+            partner[known] = self.right.nearest(found[known], at, _MODES[self.parts.function])
+        return self._output(a.batch, a.weights, partner, a.row_watermark)
+
+    def _output(
+        self, left: pa.RecordBatch, weights: Int64Array | None, partner: Int64Array,
+        marks: Int64Array | None,
+    ) -> Delta:  # fmt: skip
+        """partner: slots of right rows, -1 = none."""
+        if not self.outer and bool((partner < 0).any()):
+            kept = np.flatnonzero(partner >= 0)
+            left, partner = left.take(pa.array(kept)), partner[kept]
+            weights = None if weights is None else weights[kept]
+            marks = None if marks is None else marks[kept]
+        right = self.right.take(partner)
+        columns = [
+            *left.columns[: self.parts.left_width],
+            *right.columns[: self.parts.right_width],
+        ]
+        return Delta(make_batch(columns, self.schema.arrow, partner.size), weights, marks)
+
+    def _right_changed(self, b: Delta) -> Delta:
+        """Left rows as of before this tick whose partner is another one now."""
+        changed, by, gone = self.right.count(b)
+        rows = self.right.rows.key_rows(changed)
+        parts, _ = self.keys.upsert_rows(*hash_columns(rows, self.parts.right_keys))
+        reached = self._reached(parts, rows.column(self.parts.right_time))
+        before = self._partners(reached)
+        self.right.enter(changed, parts, by)
+        after = self._partners(reached)
+        differs = np.flatnonzero(before != after)
+        slots = reached[differs]
+        weights = self.left.weights(slots)
+        out = self._output(
+            self.left.take(np.concatenate([slots, slots])), np.concatenate([-weights, weights]),
+            np.concatenate([before[differs], after[differs]]), self._marks(2 * slots.size),
+        )  # fmt: skip
+        self.right.rows.free(gone)
+        self._free_keys(parts[by < 0])
+        return out
+
+    def _partners(self, slots: Int64Array) -> Int64Array:
+        """The right row beside each of these left rows, as the index stands."""
+        parts = self.left.rows.cells[slots, 2]
+        return self.right.nearest(parts, self.left.times(slots), _MODES[self.parts.function])
+
+    def _reached(self, parts: Int64Array, times: pa.Array) -> Int64Array:
+        """Left rows (slots) between these changed right rows and their old neighbours."""
+        left, peers = self.left.index, self.parts.function in ("gt", "le")
+        if not left.entries or not parts.size:
+            return np.empty(0, np.int64)
+        near = left.rank(parts, [times], peers=peers)
+        far = left.size(parts) if self.forward else np.zeros(parts.size, np.int64)
+        mode = FIRST_ABOVE if self.forward else LAST_BELOW
+        found, beyond = self.right.neighbour(parts, times, mode)
+        if found.size:
+            far[found] = left.rank(parts[found], [beyond], peers=peers)
+        # changed rows between the same old neighbours reach as far as the farthest of them
+        order = np.lexsort((near if self.forward else -near, far, parts))
+        parts, near, far = parts[order], near[order], far[order]
+        first = np.ones(parts.size, np.bool_)
+        first[1:] = (parts[1:] != parts[:-1]) | (far[1:] != far[:-1])
+        start, end = (near, far) if self.forward else (far, near)
+        return self.left.between(parts[first], start[first], end[first])
+
+    def _left_changed(self, a: Delta) -> None:
+        changed, by, gone = self.left.count(a)
+        rows = self.left.rows.key_rows(changed)
+        parts, _ = self.keys.upsert_rows(*hash_columns(rows, self.parts.left_keys))
+        self.left.enter(changed, parts, by)
+        self.left.rows.free(gone)
+        self._free_keys(parts[by < 0])
+
+    def _free_keys(self, parts: Int64Array) -> None:
+        """Forget those of the keys that no row of either side has."""
+        parts = np.unique(parts)
+        held = self.left.index.size(parts) + self.right.index.size(parts)
+        self.keys.remove(parts[held == 0])
+
+    # --- the rest of the contract --------------------------------------------------------------
+    def current(self, *inputs: Delta) -> Delta | None:
+        return self._paired(inputs[0]) if inputs[0] else Delta.empty(self.schema)
+
+    def save(self) -> State:
+        return {
+            **saved.nest("left", self.left.save()),
+            **saved.nest("right", self.right.save()),
+            **saved.nest("keys", self.keys.save()),
+        }
+
+    def load(self, state: State) -> None:
+        self._reset()
+        self.left.load(saved.inner("left", state))
+        self.right.load(saved.inner("right", state))
+        self.keys = HashIndex.load(saved.inner("keys", state))
+
+    def state_rows(self) -> int:
+        return self.left.rows.count + self.right.rows.count
+
+    def state_bytes(self) -> int:
+        return int(self.left.nbytes + self.right.nbytes + self.keys.nbytes)
+
+    def explain(self) -> dict[str, str]:
+        return {
+            "state": "the rows of both sides, by key in the order of their times",
+            "freed": "when the rows go",
+            "detail": nearest_text(self.inputs, self.parts),
+        }
+
+
+def nearest_text(inputs: Sequence[Schema], parts: NearestJoin) -> str:
+    """The condition of such a join, for EXPLAIN."""
+    left, right = inputs
+    names = [
+        f"{left[a].name or '?'} = {right[b].name or '?'}"
+        for a, b in zip(parts.left_keys, parts.right_keys, strict=True)
+    ]
+    time = f"{left[parts.left_time].name or '?'} {_SIGNS[parts.function]} "
+    return " and ".join([*names, f"{time}{right[parts.right_time].name or '?'}"])
+
+
+def _ties(right: Schema, parts: NearestJoin) -> list[tuple[int, OrderColumn]]:
+    """What tells right rows of one key and time apart, so that the greatest is met first."""
+    descending = parts.function in ("le", "lt")
+    same = {*parts.right_keys, parts.right_time}
+    return [
+        (i, OrderColumn(c.type.arrow, descending=descending, nulls_first=not descending))
+        for i, c in enumerate(right)
+        if i < parts.right_width and i not in same
+    ]
+
+
+def lower(node: plan.Join, build: Builder) -> int | None:
+    """ASOF joins by plain columns or expressions whose types can be put in order."""
+    if node.kind not in ("asof", "asof_left") or node.lateral:
+        return None
+    parts = split_nearest(node)
+    if parts is None:
+        return None
+    ordered = [parts.right.schema[parts.right_time], *node.right.schema]
+    if not all(can_order(c.type.arrow) for c in ordered):
+        return None
+    return add_asof_join(build, parts, node)
+
+
+def add_asof_join(build: Builder, parts: NearestJoin, node: plan.Join) -> int:
+    """The operator of an ASOF join."""
+    sources = [build.lower(parts.left), build.lower(parts.right)]
+    left, right = (build.operator(s) for s in sources)
+    outer = node.kind == "asof_left"
+
+    def make() -> AsofJoin:
+        made = AsofJoin(node.schema, (left.schema, right.schema), parts, outer)
+        made.lateness_us = max(left.lateness_us, right.lateness_us)
+        move(left, made, {i: [i] for i in range(parts.left_width)})
+        return made
+
+    keys = (parts.left_keys, parts.right_keys, parts.left_time, parts.right_time, parts.function)
+    widths = (parts.left_width, parts.right_width)
+    return build.add("asof-join", sources, (keys, widths, outer), make)

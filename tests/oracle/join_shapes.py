@@ -1,0 +1,69 @@
+"""Joins of the rarer kinds over the tables of `shapes`, each with DuckDB's answer written by hand.
+
+As-of joins are stated by their definition (the nearest row, of equally near ones the greatest), not
+by DuckDB's own ASOF JOIN, which picks any of equally near rows.
+"""
+
+from __future__ import annotations
+
+from tests.oracle.shapes import Shape
+
+
+def nearest(outputs: str, key: str, near: str, order: str, left: bool = False) -> str:
+    """t beside the first row of u by `order` among those that agree in `key` and satisfy `near`."""
+    join = "LEFT JOIN" if left else "JOIN"
+    return (
+        f"SELECT {outputs} FROM t {join} LATERAL (SELECT * FROM u WHERE {key} AND {near} "
+        f"ORDER BY {order} LIMIT 1) u ON true"
+    )
+
+
+DOWN = "u.w DESC, u.k DESC NULLS LAST, u.s DESC NULLS LAST"
+UP = "u.w, u.k DESC NULLS LAST, u.s DESC NULLS LAST"
+
+JOIN_SHAPES: tuple[Shape, ...] = (
+    # --- as-of joins
+    Shape(
+        "asof_le",
+        "SELECT t.id, u.w, u.s FROM t ASOF JOIN u ON t.k = u.k AND u.w <= t.v",
+        nearest("t.id, u.w, u.s", "u.k = t.k", "u.w <= t.v", DOWN),
+    ),
+    Shape(
+        "asof_lt_left",
+        "SELECT t.id, u.w, u.s FROM t ASOF LEFT JOIN u ON t.k = u.k AND u.w < t.v",
+        nearest("t.id, u.w, u.s", "u.k = t.k", "u.w < t.v", DOWN, left=True),
+    ),
+    Shape(
+        "asof_ge",
+        "SELECT t.id, u.w, u.s FROM t ASOF JOIN u ON t.k = u.k AND u.w >= t.v",
+        nearest("t.id, u.w, u.s", "u.k = t.k", "u.w >= t.v", UP),
+    ),
+    Shape(
+        "asof_gt_left",
+        "SELECT t.id, u.w, u.s FROM t ASOF LEFT JOIN u ON t.k = u.k AND u.w > t.v",
+        nearest("t.id, u.w, u.s", "u.k = t.k", "u.w > t.v", UP, left=True),
+    ),
+    Shape(
+        "asof_no_key",
+        "SELECT t.id, u.k, u.w FROM t ASOF LEFT JOIN u ON t.v >= u.w",
+        nearest("t.id, u.k, u.w", "true", "u.w <= t.v", DOWN, left=True),
+    ),
+    Shape(
+        "asof_match_condition",
+        "SELECT t.id, u.w FROM t ASOF JOIN u MATCH_CONDITION (t.v >= u.w) ON t.k = u.k",
+        nearest("t.id, u.w", "u.k = t.k", "u.w <= t.v", DOWN),
+    ),
+    Shape(
+        "asof_self",
+        "SELECT a.id, b.id AS before FROM t a ASOF LEFT JOIN t b ON a.g = b.g AND b.ts < a.ts",
+        "SELECT a.id, b.id AS before FROM t a LEFT JOIN LATERAL (SELECT * FROM t b WHERE b.g = a.g "
+        "AND b.ts < a.ts ORDER BY b.ts DESC, b.id DESC LIMIT 1) b ON true",
+    ),
+    Shape(
+        "asof_aggregate",
+        "SELECT u.w, count(*) AS n, sum(t.v) AS s FROM t ASOF JOIN u ON t.k + 1 = u.k AND "
+        "u.w <= t.v GROUP BY u.w",
+        "SELECT u.w, count(*) AS n, sum(t.v) AS s FROM t JOIN LATERAL (SELECT * FROM u WHERE "
+        f"u.k = t.k + 1 AND u.w <= t.v ORDER BY {DOWN} LIMIT 1) u ON true GROUP BY u.w",
+    ),
+)
