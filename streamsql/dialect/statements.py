@@ -50,6 +50,23 @@ class ColumnDef:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckDef:
+    """[CONSTRAINT name] CHECK (condition)."""
+
+    condition: exp.Expression
+    name: str | None = None
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniqueDef:
+    """[CONSTRAINT name] UNIQUE (columns)."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatermarkDef:
     """WATERMARK FOR column AS expression, or PERCENTILE(fraction, interval)."""
 
@@ -80,6 +97,8 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     is_source: bool = False
     primary_key: tuple[str, ...] = ()
+    checks: tuple[CheckDef, ...] = ()
+    uniques: tuple[UniqueDef, ...] = ()
     watermark: WatermarkDef | None = None
     append_only: bool = False
     on_conflict: str = "default"
@@ -129,10 +148,12 @@ class Drop(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class OnConflict:
-    """ON CONFLICT of INSERT. action: nothing | update. targets: the named columns."""
+    """ON CONFLICT of INSERT. action: nothing | update. targets: the named columns; constraint: the
+    named constraint."""
 
     action: str
     targets: tuple[str, ...] = ()
+    constraint: str | None = None
     assignments: tuple[tuple[str, exp.Expression], ...] = ()
     where: exp.Expression | None = None
 

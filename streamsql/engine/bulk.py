@@ -69,7 +69,7 @@ def insert_data(session: Session, name: str, data: Any) -> int:
         session.now_us(),
         session.timezone,
     )
-    maker.check_not_null(whole)
+    maker.check(whole)
     return carry_out(session, table, RowsWrite(relation, whole)).affected
 
 

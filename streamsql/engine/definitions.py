@@ -18,6 +18,7 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import DATETIME_KINDS, Kind, SqlType
 from streamsql.dialect.statements import ColumnDef, CreateTable
 from streamsql.engine.binding import BindScope, bind_scalar
+from streamsql.engine.constraints import bind_checks
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.watermarks import DEFAULT_MAX_FUTURE_US, WatermarkPolicy
 from streamsql.functions.expressions import Expr, columns_used
@@ -32,7 +33,8 @@ class TableProgram:
 
     defaults: one per column, None = NULL; over no columns. generated: (position, expression over
     the user's columns). watermark: expression over the user's columns, of a datetime type; None
-    without WATERMARK. percentile: (fraction, span µs) of the adaptive form.
+    without WATERMARK. percentile: (fraction, span µs) of the adaptive form. checks: (constraint,
+    condition over the user's columns).
     """
 
     defaults: tuple[Expr | None, ...]
@@ -40,6 +42,7 @@ class TableProgram:
     watermark: Expr | None = None
     percentile: tuple[float, int] | None = None
     policy: WatermarkPolicy = field(default_factory=WatermarkPolicy)
+    checks: tuple[tuple[str, Expr], ...] = ()
 
 
 def table_schema(statement: CreateTable, scope: BindScope) -> Schema:
@@ -95,7 +98,7 @@ def key_columns(statement: CreateTable) -> tuple[str, ...]:
 
 
 def bind_program(statement: CreateTable, schema: Schema, scope: BindScope) -> TableProgram:
-    """Bind defaults, generated columns and the watermark.
+    """Bind defaults, generated columns, checks and the watermark.
 
     Raises: errors of binding, InvalidObjectDefinition (42P17), DatatypeMismatch (42804).
     """
@@ -111,7 +114,8 @@ def bind_program(statement: CreateTable, schema: Schema, scope: BindScope) -> Ta
             generated.append((i, _bind_generated(c, schema, schema[i].type, made, scope)))
     watermark, percentile = _bind_watermark(statement, schema, scope)
     policy = watermark_policy(statement.options)
-    return TableProgram(tuple(defaults), tuple(generated), watermark, percentile, policy)
+    checks = bind_checks(statement, schema, scope)
+    return TableProgram(tuple(defaults), tuple(generated), watermark, percentile, policy, checks)
 
 
 def _bind_default(column: ColumnDef, type_: SqlType, scope: BindScope) -> Expr:

@@ -146,7 +146,7 @@ class SourceRuntime:
                 reader.close()
 
     def _whole(self, batch: Any) -> Arrival:
-        """A reader's batch with generated columns, without rows that break NOT NULL."""
+        """A reader's batch with generated columns, without rows that break NOT NULL or CHECK."""
         bad = [(b.partition, str(b.offset), b.payload, b.reason) for b in batch.bad_rows]
         rows = batch.batch
         now_us = time.time_ns() // 1000
@@ -156,6 +156,8 @@ class SourceRuntime:
         else:
             rows = pa.RecordBatch.from_pylist([], schema=self.relation.columns.arrow)
         rows, broken = without_nulls(rows, self.relation.columns)
+        rows, unchecked = without_failing(rows, self.maker)
+        broken += unchecked
         bad += [(batch.partition, str(batch.offset), text, reason) for text, reason in broken]
         if bad and self.relation.options.get("on_error") == "fail":
             raise StreamSqlError(f"row refused: {bad[0][3]}: {bad[0][2]}")
@@ -288,3 +290,17 @@ def without_nulls(
     if not broken:
         return rows, broken
     return rows.filter(pa.array(keep)), broken
+
+
+def without_failing(
+    rows: pa.RecordBatch, maker: RowMaker
+) -> tuple[pa.RecordBatch, list[tuple[str, str]]]:
+    """Rows that keep the CHECK constraints, and (row, reason) of those that do not."""
+    broken: list[tuple[str, str]] = []
+    keep = np.ones(rows.num_rows, np.bool_)
+    for name, failing in maker.failing(rows):
+        for at in np.flatnonzero(failing & keep).tolist():
+            text = row_text(rows, maker.schema, at)
+            broken.append((text, f'row violates check constraint "{name}"'))
+        keep &= ~failing
+    return (rows.filter(pa.array(keep)) if broken else rows), broken

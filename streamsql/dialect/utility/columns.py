@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from streamsql.core.errors import InvalidTableDefinition
+from streamsql.core.types import Kind as TypeKind
 from streamsql.core.types import SqlType
 from streamsql.dialect.intervals import DAY, interval_parts
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.parser import Parser
-from streamsql.dialect.statements import ColumnDef, WatermarkDef
+from streamsql.dialect.statements import CheckDef, ColumnDef, UniqueDef, WatermarkDef
+from streamsql.dialect.typenames import type_of
 
 _METADATA = {
     "key": "key",
@@ -35,6 +37,8 @@ class TableBody:
     columns: list[ColumnDef] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
     watermark: WatermarkDef | None = None
+    checks: list[CheckDef] = field(default_factory=list)
+    uniques: list[UniqueDef] = field(default_factory=list)
     include: list[tuple[str, str]] = field(default_factory=list)
     star: bool = False
 
@@ -51,6 +55,7 @@ class _Column:
     default: exp.Expression | None = None
     generated: exp.Expression | None = None
     metadata: str | None = None
+    lateness: exp.Interval | None = None
 
 
 def parse_table_body(parser: Parser, table: str) -> TableBody:
@@ -74,8 +79,9 @@ def _item(parser: Parser, body: TableBody) -> None:
     if parser.at("WATERMARK") and parser.peek().key == "FOR":
         _watermark(parser, body)
         return
+    constraint = None
     if parser.accept("CONSTRAINT"):
-        parser.name()
+        constraint = parser.name()
         if not parser.at("PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"):
             raise parser.error()
     if parser.at_sequence("PRIMARY", "KEY"):
@@ -84,20 +90,62 @@ def _item(parser: Parser, body: TableBody) -> None:
         _set_key(parser, body, parser.name_list(), token)
         _key_options(parser)
         return
-    token = parser.token
-    if parser.at("UNIQUE", "CHECK", "EXCLUDE") and parser.peek().key in ("(", "USING"):
-        raise _refused_constraint(parser, token.key)
+    if parser.at("UNIQUE") and parser.peek().key in ("(", "NULLS"):
+        parser.advance()
+        _nulls_distinct(parser)
+        body.uniques.append(UniqueDef(columns=parser.name_list(), name=constraint))
+        _key_options(parser)
+        return
+    if parser.at("CHECK") and parser.peek().key == "(":
+        body.checks.append(_check(parser, constraint))
+        return
+    if parser.at("EXCLUDE") and parser.peek().key in ("(", "USING"):
+        raise _refused_constraint(parser, "EXCLUDE")
     if parser.at_sequence("FOREIGN", "KEY"):
-        raise _refused_constraint(parser, "FOREIGN KEY")
+        if parser.dialect != "feldera":
+            raise _refused_constraint(parser, "FOREIGN KEY")
+        parser.accept_sequence("FOREIGN", "KEY")
+        parser.name_list()
+        _references(parser)
+        return
     if parser.at("LIKE"):
         raise parser.not_supported("LIKE in CREATE TABLE", "Write the columns out.")
     _column(parser, body)
 
 
+def _nulls_distinct(parser: Parser) -> None:
+    """[NULLS [NOT] DISTINCT] of UNIQUE."""
+    token = parser.token
+    if parser.accept_sequence("NULLS", "NOT", "DISTINCT"):
+        raise parser.not_supported("NULLS NOT DISTINCT", "Make the columns NOT NULL.", token)
+    parser.accept_sequence("NULLS", "DISTINCT")
+
+
+def _check(parser: Parser, name: str | None) -> CheckDef:
+    """CHECK (condition) [NO INHERIT] [NOT ENFORCED]."""
+    parser.expect("CHECK")
+    token = parser.token
+    condition = parser.in_parentheses(parser.expression)
+    parser.accept_sequence("NO", "INHERIT")
+    at = parser.token
+    if parser.accept_sequence("NOT", "ENFORCED"):
+        raise parser.not_supported("NOT ENFORCED of CHECK", "Leave the constraint out.", at)
+    parser.accept("ENFORCED")
+    return CheckDef(condition=condition, name=name, position=parser.place(token))
+
+
+def _references(parser: Parser) -> None:
+    """REFERENCES t [(columns)]: Feldera knows it and does not check it."""
+    token = parser.token
+    parser.expect("REFERENCES")
+    parser.object_name()
+    if parser.at("("):
+        parser.name_list()
+    parser.ignores("FOREIGN KEY has no effect: references are not checked", token)
+
+
 def _refused_constraint(parser: Parser, kind: str) -> Exception:
     hints = {
-        "UNIQUE": "Make these columns the PRIMARY KEY.",
-        "CHECK": "Filter in a view, or check before the INSERT.",
         "FOREIGN KEY": "Join to the other table in a view.",
         "EXCLUDE": "Check before the INSERT.",
     }
@@ -115,7 +163,10 @@ def _set_key(parser: Parser, body: TableBody, key: tuple[str, ...], token: Token
 
 def _key_options(parser: Parser) -> None:
     """NOT ENFORCED (Flink), INCLUDE, DEFERRABLE …: none changes what a key is here."""
-    while parser.accept_sequence("NOT", "ENFORCED") or parser.accept("ENFORCED", "DEFERRABLE"):
+    token = parser.token
+    if parser.accept_sequence("NOT", "ENFORCED"):
+        parser.differs("keys", "the key is not checked there; here it is", token)
+    while parser.accept("ENFORCED", "DEFERRABLE"):
         pass
     parser.accept_sequence("NOT", "DEFERRABLE")
     if parser.accept("INITIALLY") and not parser.accept("IMMEDIATE", "DEFERRED"):
@@ -136,14 +187,18 @@ def _column(parser: Parser, body: TableBody) -> None:
     token = parser.token
     name = parser.name()
     typeless = parser.at(*_NO_TYPE) and parser.peek().kind is not Kind.END
-    column = _Column(name, None if typeless else parser.sql_type())
-    while _constraint(parser, column):
+    column = _Column(name, None if typeless else _column_type(parser))
+    while _constraint(parser, column, body):
         pass
     if column.metadata is not None:
         body.include.append((column.metadata, name))
+        text = "a metadata column stands behind the others, with its own type"
+        parser.differs("types", text, token)
         return
     if column.primary_key:
         _set_key(parser, body, (name,), token)
+    if column.lateness is not None:
+        _lateness(parser, body, column, token)
     body.columns.append(
         ColumnDef(
             name=name,
@@ -158,22 +213,59 @@ def _column(parser: Parser, body: TableBody) -> None:
     )
 
 
-def _constraint(parser: Parser, column: _Column) -> bool:
+def _column_type(parser: Parser) -> SqlType:
+    """A column's type; TIMESTAMP(3) and the like keep all six digits here."""
+    token = parser.token
+    node = parser.data_type()
+    found = type_of(node)
+    if found.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMPTZ, TypeKind.TIME) and node.expressions:
+        digits = node.expressions[0].name
+        if digits != "6":
+            text = f"{digits} digits of a second are kept there, 6 here"
+            parser.differs("types", text, token)
+    return found
+
+
+def _lateness(parser: Parser, body: TableBody, column: _Column, token: Token) -> None:
+    """c type LATENESS INTERVAL …: WATERMARK FOR c AS c - INTERVAL … (Feldera)."""
+    if body.watermark is not None:
+        raise parser.not_supported(
+            "LATENESS of several columns", "Keep it at the column that windows are over.", token
+        )
+    parser.differs("time", "a row later than LATENESS is not stored there; here the table keeps"
+                   " it, and only closed windows leave it out", token)  # fmt: skip
+    own = exp.Column(this=exp.Identifier(this=column.name, quoted=True))
+    body.watermark = WatermarkDef(
+        column=column.name,
+        expression=exp.Sub(this=own, expression=column.lateness),
+        position=parser.place(token),
+    )
+
+
+def _constraint(parser: Parser, column: _Column, body: TableBody) -> bool:
     """Take one constraint of a column; False if none is left."""
+    constraint = None
     if parser.at("CONSTRAINT"):
         parser.advance()
-        parser.name()
+        constraint = parser.name()
     if parser.accept_sequence("NOT", "NULL"):
         column.not_null = True
     elif parser.accept("NULL"):
         pass
-    elif parser.at_sequence("PRIMARY", "KEY") or parser.at("KEY"):  # KEY alone: ksqlDB
-        parser.accept("PRIMARY")
-        parser.expect("KEY")
+    elif parser.accept_sequence("PRIMARY", "KEY"):
         column.primary_key = True
         _key_options(parser)
-    elif parser.at("UNIQUE"):
-        raise _refused_constraint(parser, "UNIQUE")
+    elif parser.at("KEY"):  # ksqlDB: a column of the message's key; rows of a stream have no key
+        parser.differs("keys", "the column is read from the row, not from the message's key")
+        parser.advance()
+    elif parser.accept("UNIQUE"):
+        _nulls_distinct(parser)
+        column.unique = True
+        if constraint is not None:
+            body.uniques.append(UniqueDef(columns=(column.name,), name=constraint))
+        _key_options(parser)
+    elif parser.accept("LATENESS"):
+        column.lateness = parser.window_interval(parser.expression())
     elif parser.accept("DEFAULT"):
         column.default = parser.expression()
     elif parser.accept("AS"):
@@ -184,9 +276,11 @@ def _constraint(parser: Parser, column: _Column) -> bool:
     elif parser.at("METADATA"):
         _metadata(parser, column)
     elif parser.at("CHECK"):
-        raise _refused_constraint(parser, "CHECK")
+        body.checks.append(_check(parser, constraint))
     elif parser.at("REFERENCES"):
-        raise _refused_constraint(parser, "FOREIGN KEY")
+        if parser.dialect != "feldera":
+            raise _refused_constraint(parser, "FOREIGN KEY")
+        _references(parser)
     elif parser.accept("COLLATE"):
         _collation(parser)
     elif parser.at("COMMENT") and parser.peek().kind is Kind.STRING:
@@ -236,10 +330,17 @@ def _collation(parser: Parser) -> None:
 
 # watermark ----------------------------------------------------------------------------------------
 def _watermark(parser: Parser, body: TableBody) -> None:
-    """WATERMARK FOR c AS e | PERCENTILE(fraction, INTERVAL …)."""
+    """WATERMARK FOR c AS e | PERCENTILE(fraction, INTERVAL …); Arroyo's WATERMARK FOR c alone."""
     token = parser.advance()
     parser.expect("FOR")
     column = parser.name()
+    if not parser.at("AS") and parser.dialect == "arroyo":
+        own = exp.Column(this=exp.Identifier(this=column, quoted=True))
+        second = exp.Interval(this=exp.Literal.string("1 second"))
+        delay = exp.Sub(this=own, expression=second)
+        place = parser.place(token)
+        body.watermark = WatermarkDef(column=column, expression=delay, position=place)
+        return
     parser.expect("AS")
     if body.watermark is not None:
         raise InvalidTableDefinition(

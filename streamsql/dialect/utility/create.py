@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from streamsql.dialect.dialects import VIEWS_ARE_KEPT
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Statement
 from streamsql.dialect.unsupported import refuse_create
@@ -27,6 +28,7 @@ class CreateFlags:
     or_replace: bool = False
     temporary: bool = False
     unique: bool = False
+    local: bool = False
 
 
 _Create = Callable[[Parser, CreateFlags], Statement]
@@ -37,11 +39,12 @@ def parse_create(parser: Parser) -> Statement:
     start = parser.token
     parser.expect("CREATE")
     or_replace = parser.accept_sequence("OR", "REPLACE")
-    temporary = False
+    before = set()
     while parser.at("TEMPORARY", "TEMP", "LOCAL", "GLOBAL", "UNLOGGED"):
-        temporary |= parser.advance().key in ("TEMPORARY", "TEMP")
+        before.add(parser.advance().key)
     unique = parser.accept("UNIQUE")
-    flags = CreateFlags(or_replace, temporary, unique)
+    temporary = not before.isdisjoint(("TEMPORARY", "TEMP"))
+    flags = CreateFlags(or_replace, temporary, unique, local="LOCAL" in before)
     for words, parse_it in CREATES:
         if parser.at_sequence(*words):
             parser.accept_sequence(*words)
@@ -51,19 +54,31 @@ def parse_create(parser: Parser) -> Statement:
     raise refuse_create(parser)
 
 
+def _table(parser: Parser, flags: CreateFlags) -> Statement:
+    return parse_create_table(parser, temporary=flags.temporary, or_replace=flags.or_replace)
+
+
+def _stream(parser: Parser, flags: CreateFlags) -> Statement:
+    return parse_create_table(parser, is_source=True, stream=True, or_replace=flags.or_replace)
+
+
+def _view(parser: Parser, flags: CreateFlags) -> Statement:
+    if parser.dialect in VIEWS_ARE_KEPT and not flags.local:
+        return parse_materialized(parser, or_replace=flags.or_replace)
+    return parse_view(parser, or_replace=flags.or_replace, temporary=flags.temporary)
+
+
 CREATES: tuple[tuple[tuple[str, ...], _Create], ...] = (
-    (("TABLE",), lambda p, f: parse_create_table(p, temporary=f.temporary)),
+    (("TABLE",), _table),
     (("SOURCE", "TABLE"), lambda p, f: parse_create_table(p)),
+    (("SOURCE", "STREAM"), lambda p, f: parse_create_table(p, is_source=True)),
     (("SOURCE",), lambda p, f: parse_create_table(p, is_source=True)),
-    (("STREAM",), lambda p, f: parse_create_table(p, is_source=True)),
+    (("STREAM",), _stream),
     (("MATERIALIZED", "VIEW"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
     (("MATERIALIZED", "TABLE"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
     (("DYNAMIC", "TABLE"), lambda p, f: parse_materialized(p, or_replace=f.or_replace)),
     (("RECURSIVE", "VIEW"), lambda p, f: parse_recursive_view(p, or_replace=f.or_replace)),
-    (
-        ("VIEW",),
-        lambda p, f: parse_view(p, or_replace=f.or_replace, temporary=f.temporary),
-    ),
+    (("VIEW",), _view),
     (("SINK",), lambda p, f: parse_create_sink(p)),
     (("INDEX",), lambda p, f: parse_create_index(p, unique=f.unique)),
     (("SCHEMA",), lambda p, f: parse_create_schema(p)),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from sqlglot import exp
 
+from streamsql.dialect.dialects import CONNECTED_IS_SOURCE, OVERWRITES
+from streamsql.dialect.keywords import EMIT_WORDS
 from streamsql.dialect.lexer import Kind
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import CreateTable, FormatDef, Statement
 from streamsql.dialect.utility.columns import TableBody, parse_table_body
+from streamsql.dialect.utility.foreign_tables import foreign_options, persistent_query
 
 _INCLUDABLE = frozenset({"key", "partition", "offset", "timestamp", "header", "payload"})
 # Flink's and ksqlDB's format names -> our (FORMAT, ENCODE)
@@ -38,13 +42,20 @@ class _Clauses:
 
 
 def parse_create_table(
-    parser: Parser, *, is_source: bool = False, temporary: bool = False
+    parser: Parser,
+    *,
+    is_source: bool = False,
+    temporary: bool = False,
+    stream: bool = False,
+    or_replace: bool = False,
 ) -> Statement:
-    """After CREATE TABLE | SOURCE: name, columns, clauses, AS query.
+    """After CREATE TABLE | SOURCE | STREAM: name, columns, clauses, AS query.
 
     A Flink table with a connector keeps no rows of its own, so it becomes a source unless it has a
-    primary key: recognised by its quoted 'connector' option, or by the session's dialect.
+    primary key: recognised by its quoted 'connector' option, or by the session's dialect. ksqlDB's
+    CREATE STREAM | TABLE … AS is a materialized view.
     """
+    start = parser.token
     if_not_exists = parser.exists_flag(negated=True)
     name = parser.object_name()
     body = TableBody()
@@ -57,15 +68,26 @@ def parse_create_table(
     clauses = _Clauses()
     while _clause(parser, clauses):
         pass
+    if parser.at("AS") and not as_columns and _is_persistent_query(parser, stream):
+        return persistent_query(
+            parser, name, clauses.options, or_replace=or_replace, if_not_exists=if_not_exists
+        )
     query = _as_query(parser, as_columns)
+    foreign_options(parser, body, clauses.options, start)
+    if "append_only" in clauses.options:
+        clauses.append_only |= clauses.options.pop("append_only").lower() == "true"
     if not is_source and "connector" in clauses.options and not body.primary_key:
-        is_source = clauses.quoted_connector or parser.dialect == "flink"
+        is_source = clauses.quoted_connector or parser.dialect in CONNECTED_IS_SOURCE
+    if body.primary_key and clauses.on_conflict == "default" and not clauses.append_only:
+        clauses.on_conflict = "overwrite" if parser.dialect in OVERWRITES else "default"
     return CreateTable(
         name=name,
         columns=tuple(body.columns),
         if_not_exists=if_not_exists,
         is_source=is_source,
         primary_key=body.primary_key,
+        checks=tuple(body.checks),
+        uniques=tuple(body.uniques),
         watermark=body.watermark,
         append_only=clauses.append_only,
         on_conflict=clauses.on_conflict,
@@ -123,8 +145,18 @@ def _clause(parser: Parser, clauses: _Clauses) -> bool:
     elif parser.at("FORMAT"):
         clauses.format = parse_format(parser)
     elif parser.at("COMMENT") and parser.peek().kind is Kind.STRING:
+        parser.ignores("COMMENT has no effect here: use COMMENT ON")
         parser.advance()
         parser.advance()
+    elif parser.dialect == "flink" and parser.at("PARTITIONED", "DISTRIBUTED"):
+        _partitioned(parser)
+    elif parser.accept_sequence("IN", "CLUSTER"):
+        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine')
+    elif parser.at("FROM"):
+        raise parser.not_supported(
+            "a source FROM another system",
+            "Give the connector in WITH: connector = 'file', 'datagen' or 'nexmark'.",
+        )
     elif parser.at("PARTITIONED", "DISTRIBUTED"):
         raise parser.not_supported(
             f"{parser.token.key} BY", "Leave it out: all rows live on one machine."
@@ -134,6 +166,28 @@ def _clause(parser: Parser, clauses: _Clauses) -> bool:
     else:
         return False
     return True
+
+
+def _partitioned(parser: Parser) -> None:
+    """PARTITIONED BY (…), DISTRIBUTED BY HASH (…) INTO n BUCKETS (Flink)."""
+    token = parser.advance()
+    parser.expect("BY")
+    parser.accept("HASH", "RANGE")
+    parser.in_parentheses(lambda: parser.comma_list(parser.expression))
+    if parser.accept("INTO"):
+        parser.integer()
+        parser.expect("BUCKETS")
+    parser.ignores(f"{token.key} BY has no effect: all rows live on one machine", token)
+
+
+def _is_persistent_query(parser: Parser, stream: bool) -> bool:
+    """Is AS followed by a query that ksqlDB keeps up to date? (CREATE STREAM, its dialect, EMIT)"""
+    if stream or parser.dialect == "ksql":
+        return True
+    return any(
+        token.key == "EMIT" and following.key in EMIT_WORDS
+        for token, following in pairwise(parser.tokens[parser.index :])
+    )
 
 
 def _on_conflict(parser: Parser) -> str:

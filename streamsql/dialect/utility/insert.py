@@ -88,19 +88,22 @@ def on_conflict(parser: Parser) -> OnConflict | None:
     if not parser.accept_sequence("ON", "CONFLICT"):
         return None
     targets: tuple[str, ...] = ()
+    constraint = None
     if parser.at("("):
         targets = parser.name_list()
         if parser.at("WHERE"):
             raise parser.not_supported("a partial index in ON CONFLICT", "Leave out WHERE.")
     elif parser.accept_sequence("ON", "CONSTRAINT"):
-        parser.name()  # there is one unique constraint, the primary key
+        constraint = parser.name()
     parser.expect("DO")
     if parser.accept("NOTHING"):
-        return OnConflict(action="nothing", targets=targets)
+        return OnConflict(action="nothing", targets=targets, constraint=constraint)
     parser.expect("UPDATE", "SET")
     changed = assignments(parser)
     where = parser.expression() if parser.accept("WHERE") else None
-    return OnConflict(action="update", targets=targets, assignments=changed, where=where)
+    return OnConflict(
+        action="update", targets=targets, constraint=constraint, assignments=changed, where=where
+    )
 
 
 def _columns(parser: Parser) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from streamsql.core.errors import (
     InvalidColumnReference,
     SqlSyntaxError,
     UndefinedColumn,
+    UndefinedObject,
 )
 from streamsql.core.schema import Column
 from streamsql.core.types import SqlType
@@ -279,6 +280,13 @@ def bind_conflict(
 
 
 def _conflict_keys(clause: OnConflict, relation: Relation) -> tuple[Key, ...]:
+    if clause.constraint is not None:
+        for key in relation.keys:
+            if key.name == clause.constraint:
+                return (key,)
+        raise UndefinedObject(
+            f'constraint "{clause.constraint}" for table "{relation.name}" does not exist'
+        )
     if not clause.targets:
         if clause.action == "nothing":
             return relation.keys
@@ -326,7 +334,7 @@ class InsertWrite:
             table = run_plan(self.session, bound.plan, view, self.values)
             given, count = columns_of(table, bound.columns), table.num_rows
         rows = bound.maker.complete(given, count, self.now_us, self.timezone)
-        bound.maker.check_not_null(rows)
+        bound.maker.check(rows)
         return rows
 
     def evaluate(self) -> None:
@@ -403,7 +411,7 @@ def _do_update(
     maker = write.bound.maker
     kept = rows.filter(pa.array(chosen))
     kept = maker.regenerate(kept, write.now_us, write.timezone)
-    maker.check_not_null(kept)
+    maker.check(kept)
     if not chosen.all():
         spread = np.cumsum(chosen) - 1
         if not kept.num_rows:

@@ -285,7 +285,7 @@ class ModifyWrite:
             columns[at] = maker.default(at, old.num_rows, self.now_us, self.timezone)
         rows = make_batch(columns, schema, old.num_rows)
         rows = maker.regenerate(rows, self.now_us, self.timezone)
-        maker.check_not_null(rows)
+        maker.check(rows)
         return rows
 
     def resolve(self, image: TableImage) -> Resolved:

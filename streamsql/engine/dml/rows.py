@@ -1,15 +1,16 @@
-"""Whole rows of a table: defaults, generated columns, NOT NULL."""
+"""Whole rows of a table: defaults, generated columns, NOT NULL, CHECK."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import make_batch
-from streamsql.core.errors import NotNullViolation
+from streamsql.core.errors import CheckViolation, NotNullViolation
 from streamsql.core.schema import Schema
 from streamsql.engine.definitions import TableProgram
 from streamsql.engine.relations import Relation
@@ -35,6 +36,10 @@ class RowMaker:
         self._generated = [i for i, _ in program.generated]
         self._generate = (
             Evaluator([e for _, e in program.generated], self.schema) if self.generated else None
+        )
+        self._checks = tuple(name for name, _ in program.checks)
+        self._check = (
+            Evaluator([e for _, e in program.checks], self.schema) if program.checks else None
         )
 
     def complete(
@@ -66,6 +71,31 @@ class RowMaker:
         for i, value in zip(self._generated, values, strict=True):
             columns[i] = value
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Every row keeps NOT NULL and the CHECK constraints.
+
+        Raises: NotNullViolation (23502), CheckViolation (23514), errors of the conditions.
+        """
+        self.check_not_null(rows)
+        for name, failing in self.failing(rows):
+            if failing.any():
+                text = row_text(rows, self.schema, int(np.argmax(failing)))
+                raise CheckViolation(
+                    f'new row for relation "{self.relation.name}" violates check constraint'
+                    f' "{name}"',
+                    detail=f"Failing row contains ({text}).",
+                )
+
+    def failing(self, rows: pa.RecordBatch) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+        """(constraint, bool[n]: the row breaks it) for each CHECK; NULL breaks nothing."""
+        if self._check is None or not rows.num_rows:
+            return []
+        found = self._check.run(rows, 0, self.relation.context.timezone)
+        return [
+            (name, np.asarray(pc.invert(kept.fill_null(True))))
+            for name, kept in zip(self._checks, found, strict=True)
+        ]
 
     def check_not_null(self, rows: pa.RecordBatch) -> None:
         """Raises: NotNullViolation (23502), naming the column."""

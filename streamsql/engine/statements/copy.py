@@ -180,7 +180,7 @@ class CopyFrom:
         given = dict(zip(self.columns, whole.columns, strict=True))
         now_us = self.session.now_us()
         rows = self.maker.complete(given, whole.num_rows, now_us, self._timezone)
-        self.maker.check_not_null(rows)
+        self.maker.check(rows)
         return rows
 
 

@@ -18,6 +18,7 @@ from streamsql.core.schema import Column, Schema
 from streamsql.dialect.statements import CreateTable
 from streamsql.engine.api import Result
 from streamsql.engine.catalog import SchemaEntry
+from streamsql.engine.constraints import unique_constraints
 from streamsql.engine.ddl import CreateRelation, CreateSchemaOp, DdlOp
 from streamsql.engine.definitions import (
     TABLE_OPTIONS,
@@ -135,9 +136,8 @@ def make_relation(
     primary = tuple(columns.index(c) for c in key_columns(statement))
     if primary:
         keys.append(new_key(session, f"{name}_pkey", primary, primary=True))
-    for i, column in enumerate(statement.columns):
-        if column.unique and (i,) != primary:
-            keys.append(new_key(session, f"{name}_{column.name}_key", (i,), primary=False))
+    for constraint, key in unique_constraints(statement, name, columns, primary):
+        keys.append(new_key(session, constraint, key, primary=False))
     watermark = statement.watermark
     oid = oids.allocate(2)
     return Relation(
