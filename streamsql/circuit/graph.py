@@ -66,6 +66,7 @@ class Circuit:
         self.nodes: dict[int, Node] = {}
         self._by_label: dict[str, int] = {}
         self._next_id = 0
+        self._lowest_id = -1
         self._fresh: set[int] = set()
         self._timed: dict[int, Node] = {}
         self._check = check
@@ -114,6 +115,41 @@ class Circuit:
         node = self.nodes[node_id]
         node.owners += 1
         node.is_output = node.is_output or output
+
+    def underpin(self, node_id: int, source: Operator, label: str, operator: Operator) -> int:
+        """Put a new source node below a source node, in whose place `operator` reads it from now
+        on; all that reads the old node goes on as before. Returns the new node's number."""
+        node = self.nodes[node_id]
+        if node.inputs or label in self._by_label:
+            raise ValueError(f"{node.label} can not be put on {label}")
+        self._lowest_id -= 1
+        below = Node(self._lowest_id, source, (), label, Delta.empty(source.schema))
+        below.watermark = node.watermark
+        source.watermark = operator.watermark = node.operator.watermark
+        source.origins = {i: (below.id, i) for i in range(len(source.schema))}
+        operator.origins = node.operator.origins
+        self._rest_on(node, below, operator)
+        self.nodes[below.id] = below
+        self._by_label[label] = below.id
+        return below.id
+
+    def lift(self, node_id: int, operator: Operator) -> None:
+        """Undo `underpin`: the node is a source again, with the operator that it had."""
+        node = self.nodes[node_id]
+        below = self.nodes[node.inputs[0]]
+        self._rest_on(node, None, operator)
+        self._forget(below)
+
+    @staticmethod
+    def _rest_on(node: Node, below: Node | None, operator: Operator) -> None:
+        node.operator = operator
+        node.inputs = () if below is None else (below.id,)
+        node.sources = () if below is None else (below,)
+        node.is_output = below is not None  # its rows are asked for by those that are late
+        follows = type(operator).advance_watermark is Operator.advance_watermark
+        node.follows = follows and below is not None
+        if below is not None:
+            below.consumers.append((node.id, 0))
 
     def release(self, node_id: int) -> list[int]:
         """Undo one `retain`; frees every node that nothing needs any more and returns them."""

@@ -12,11 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streamsql.circuit.graph import NodeFailed
-from streamsql.circuit.operator import Step
+from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta
-from streamsql.core.errors import StatementError, UndefinedTable
+from streamsql.core.errors import (
+    ObjectNotInPrerequisiteState,
+    StatementError,
+    UndefinedTable,
+)
+from streamsql.engine import alterations
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import (
+    AlterRelations,
     CreateRelation,
     CreateSchemaOp,
     DdlOp,
@@ -24,9 +30,11 @@ from streamsql.engine.ddl import (
     SetComment,
 )
 from streamsql.engine.definitions import watermark_policy
+from streamsql.engine.layouts import Layout
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.storage.changelog import ChangeLog
+from streamsql.engine.storage.key_index import KeyIndex
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import ViewState
 from streamsql.engine.tables import new_table_state
@@ -42,7 +50,12 @@ class EngineFailed(BaseException):
 
 @dataclass
 class Built:
-    """What a request made so far; undone as a whole when a later part fails."""
+    """What a request made so far; undone as a whole when a later part fails.
+
+    changed: OIDs of relations with a new definition; replaced: those with a new query. suspended:
+    views to stop. underpinned: (node of the rows before, what it was) of tables whose columns
+    changed. layouts: those that nobody reads any more. released: holds on nodes to let go.
+    """
 
     catalog: Catalog
     tables: dict[int, TableState] = field(default_factory=dict)
@@ -52,6 +65,13 @@ class Built:
     nodes: dict[int, int] = field(default_factory=dict)
     sources: dict[int, Any] = field(default_factory=dict)
     dropped: list[Relation] = field(default_factory=list)
+    changed: set[int] = field(default_factory=set)
+    suspended: list[int] = field(default_factory=list)
+    underpinned: list[tuple[int, Operator]] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    indexes: list[KeyIndex] = field(default_factory=list)
+    replaced: set[int] = field(default_factory=set)
+    released: list[int] = field(default_factory=list)
 
 
 class CatalogBuilder:
@@ -88,6 +108,8 @@ class CatalogBuilder:
         """Whether a change concerns a temporary table, which no log knows of."""
         if isinstance(op, CreateRelation):
             return op.relation.temporary
+        if isinstance(op, AlterRelations):
+            return all(r.temporary for r in op.relations)
         if isinstance(op, DropRelation | SetComment):
             found = self.engine.catalog.relations.get(op.oid)
             return found is not None and found.temporary
@@ -102,12 +124,16 @@ class CatalogBuilder:
                 if found is None:
                     raise UndefinedTable(f'relation "{op.name}" does not exist')
                 built.dropped.append(found)
+            if isinstance(op, AlterRelations):
+                alterations.alter(self.engine, op, built)
+                continue
             op.apply(built.catalog)
             if isinstance(op, CreateRelation):
                 self._create(op, request, built)
+        built.layouts = built.catalog.prune_layouts()
 
     def _create(self, op: CreateRelation, request: CommitRequest, built: Built) -> None:
-        relation = op.relation
+        relation = built.catalog.relations[op.relation.oid]
         if relation.kind == "table":
             table = request.new_tables.get(relation.oid)
             if table is None:
@@ -120,9 +146,13 @@ class CatalogBuilder:
             built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
             built.nodes[relation.oid] = self.source_node(relation)
         elif relation.kind == "materialized_view":
-            if op.replaces:
-                built.dropped.append(self.engine.catalog.relations[relation.oid])
             self.build_view(relation, built)
+            alterations.add_layouts(self.engine, relation, built.catalog, built.nodes)
+        elif relation.kind == "index":
+            built.indexes.append(self.engine.indexes.build(relation, built))
+        if op.replaces:
+            built.changed.add(relation.oid)
+            built.replaced.add(relation.oid)
 
     def restore_watermark(self, relation: Relation) -> None:
         """Tell a new source node the watermark its relation has already."""
@@ -143,6 +173,7 @@ class CatalogBuilder:
             append_only=relation.append_only,
             watermark_column=relation.watermark_column,
             lateness_us=watermark_policy(relation.options).lateness_us,
+            layout=relation.layout,
         )
 
     def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
@@ -150,6 +181,7 @@ class CatalogBuilder:
         from streamsql.runtime.compile import compile_view
 
         engine = self.engine
+        check_inputs_run(relation, built.catalog)
         plan = bind_view(relation, built.catalog)
         nodes = {**engine.nodes, **built.nodes}
         options = compile_options(relation)
@@ -201,6 +233,9 @@ class CatalogBuilder:
     def rows_of(self, oid: int, built: Built) -> Delta:
         """The present rows of a relation, as its node would have given them in all."""
         engine = self.engine
+        layout = built.catalog.layouts.get(oid)
+        if layout is not None:
+            return layout.rows(self.rows_of(layout.of, built))
         table = built.tables.get(oid) or engine.tables.get(oid)
         if table is not None:
             return table.arrivals()
@@ -238,41 +273,65 @@ class CatalogBuilder:
         with self.engine.lock:
             view = self.engine.views.pop(oid, None)
             if view is not None:
-                self._release_view(oid, view)
+                self.release_view(oid, view)
 
     # --- finishing ------------------------------------------------------------------------------
     def install(self, built: Built, tick: Tick) -> None:
         """After the log is written: everything becomes visible in one step."""
         engine = self.engine
-        old_views = {oid: engine.views.get(oid) for oid in built.views}
-        for oid, delta in built.fills.items():
-            built.views[oid].fill(delta)
+        changes = {oid: self._first_rows(oid, built, tick) for oid in built.fills}
+        gone = [(oid, view) for oid, view in engine.views.items() if oid in built.views]
+        layouts = built.nodes.keys() & engine.nodes.keys() & built.catalog.layouts.keys()
+        built.released = [engine.nodes[oid] for oid in layouts]
         with engine.lock:
-            engine.tables.update(built.tables)
             engine.nodes.update(built.nodes)
-            engine.views.update(built.views)
             for view in built.views.values():
                 engine.views_of_node.setdefault(view.node, []).append(view)
-        engine.ingest.add(built.sources)
-        engine.committer.run([tick])
-        for step in built.steps:
-            engine.system.record(tick, step)
-        with engine.lock:
-            for oid, old in old_views.items():
-                if old is not None:
-                    self._release_view(oid, old)
+
+        def swap() -> None:
+            alterations.end_streams(engine, built)
+            engine.tables.update(built.tables)
+            engine.views.update(built.views)
+            for oid, change in changes.items():
+                if change is not None:
+                    engine.committer.apply_view(built.views[oid], change, tick.version)
+            for oid, old in gone:
+                self.release_view(oid, old)
             for relation in built.dropped:
                 if relation.oid not in built.catalog.relations:
                     self._drop(relation)
+            alterations.finish(engine, built)
             engine.catalog.adopt(built.catalog)
 
+        alterations.replace_sources(engine, built)
+        engine.ingest.add(built.sources)
+        engine.committer.run([tick], swap)
+        engine.indexes.sync()
+        for step in built.steps:
+            engine.system.record(tick, step)
+
+    def _first_rows(self, oid: int, built: Built, tick: Tick) -> Delta | None:
+        """Put its rows into a new view. One that takes another's place, with the same columns, goes
+        on with the old rows and versions; returns what it has to change of them."""
+        view, old = built.views[oid], self.engine.views.get(oid)
+        if old is None or oid not in built.changed or old.schema.types != view.schema.types:
+            view.fill(built.fills[oid])
+            if old is not None:
+                view.log = ChangeLog(tick.version)
+            return None
+        return view.take_over(old, built.fills[oid])
+
     def _discard(self, built: Built) -> None:
+        for index in built.indexes:
+            self.engine.indexes.discard(index)
         circuit = self.engine.circuit
         for view in reversed(list(built.views.values())):
             circuit.release(view.node)
         for oid, node in built.nodes.items():
             if oid not in built.views:
                 circuit.release(node)
+        for node, operator in reversed(built.underpinned):
+            circuit.lift(node, operator)
         for source in built.sources.values():
             source.close()
 
@@ -280,31 +339,39 @@ class CatalogBuilder:
         """Under the state lock."""
         engine = self.engine
         error = UndefinedTable(f'relation "{relation.name}" was dropped')
-        engine.hub.drop_relation(relation.oid, error)
-        for other in list(engine.views.values()):
-            if relation.oid in other.relation.depends_on:
-                engine.hub.drop_relation(other.relation.oid, error)
+        alterations.end_readers(engine, relation.oid, error)
         engine.ingest.remove(relation.oid)
         view = engine.views.pop(relation.oid, None)
         if view is not None:
-            engine.nodes.pop(relation.oid, None)
-            self._release_view(relation.oid, view)
+            self.release_view(relation.oid, view)
         if engine.tables.pop(relation.oid, None) is not None or relation.kind == "source":
             node = engine.nodes.pop(relation.oid)
             engine.circuit.release(node)
         engine.system.forget(relation)
 
-    def _release_view(self, oid: int, view: ViewState) -> None:
+    def release_view(self, oid: int, view: ViewState) -> None:
+        """Take a view out of the circuit. Under the state lock."""
         engine = self.engine
         views = engine.views_of_node.get(view.node, [])
         if view in views:
             views.remove(view)
         if not views:
             engine.views_of_node.pop(view.node, None)
-        if engine.nodes.get(oid) == view.node:
+        if engine.nodes.get(oid) == view.node and engine.views.get(oid) in (None, view):
             engine.nodes.pop(oid)
         if view.node in engine.circuit.nodes:
             engine.circuit.release(view.node)
+
+
+def check_inputs_run(relation: Relation, catalog: Catalog) -> None:
+    """Raises: ObjectNotInPrerequisiteState (55000) if a view that it reads is suspended."""
+    for oid in alterations.input_views(catalog, relation):
+        base = catalog.relations[oid]
+        if base.suspended is not None:
+            raise ObjectNotInPrerequisiteState(
+                f'materialized view "{base.name}" is suspended',
+                hint=f"Run ALTER MATERIALIZED VIEW {base.name} RESUME first.",
+            )
 
 
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:

@@ -22,6 +22,9 @@ from streamsql.core.errors import (
     UndefinedTable,
     WrongObjectType,
 )
+from streamsql.dialect.statements import CreateView
+from streamsql.engine.layouts import LAYOUT_SCHEMA, Layout
+from streamsql.engine.names import qualified
 from streamsql.engine.relations import Relation
 
 DATABASE = "streamsql"
@@ -57,6 +60,7 @@ class _State:
     relations: dict[int, Relation] = field(default_factory=dict)
     names: dict[tuple[str, str], int] = field(default_factory=dict)
     comments: dict[tuple[int, int], str] = field(default_factory=dict)
+    layouts: dict[int, Layout] = field(default_factory=dict)
     version: int = 0
 
 
@@ -112,6 +116,18 @@ class Catalog:
     def comments(self) -> dict[tuple[int, int], str]:
         return self._state.comments
 
+    @property
+    def layouts(self) -> dict[int, Layout]:
+        """OID → an older layout of a relation, which some view reads."""
+        return self._state.layouts
+
+    def known(self, oid: int) -> Relation | None:
+        """The relation of an OID; that of a layout is the relation as it was."""
+        layout = self._state.layouts.get(oid)
+        if layout is None:
+            return self._state.relations.get(oid)
+        return layout.as_relation(self._state.relations[layout.of])
+
     def user_relations(self) -> list[Relation]:
         """All but the system relations, in order of creation."""
         return [r for r in self.relations.values() if r.kind != "system"]
@@ -119,6 +135,8 @@ class Catalog:
     def get(self, schema: str, name: str) -> Relation | None:
         """The relation of exactly that name, or None."""
         state = self._state
+        if schema == LAYOUT_SCHEMA:
+            return self.known(int(name))
         oid = state.names.get((schema, name))
         return None if oid is None else state.relations[oid]
 
@@ -229,6 +247,7 @@ class Catalog:
             relations=dict(state.relations),
             names=dict(state.names),
             comments=dict(state.comments),
+            layouts=dict(state.layouts),
         )
         return copy
 
@@ -254,9 +273,67 @@ class Catalog:
 
     def replace(self, relation: Relation) -> None:
         """Put a new definition in the place of the one with the same OID."""
-        old = self.relations[relation.oid]
-        self._state.names.pop((old.schema, old.name))
-        self._insert(relation)
+        self.alter([relation])
+
+    def alter(self, relations: Sequence[Relation], layouts: Iterable[Layout] = ()) -> None:
+        """Put new definitions in the place of those with the same OIDs, all at once.
+
+        Raises: DuplicateTable (42P07), UndefinedSchema (3F000).
+        """
+        state = self._state
+        for relation in relations:
+            old = state.relations[relation.oid]
+            del state.names[old.schema, old.name]
+        for relation in relations:
+            if relation.schema not in self.schemas:
+                raise UndefinedSchema(f'schema "{relation.schema}" does not exist')
+            if (relation.schema, relation.name) in state.names:
+                raise DuplicateTable(
+                    f'relation "{relation.name}" already exists in schema "{relation.schema}"'
+                )
+            self._insert(relation)
+        state.layouts.update((layout.oid, layout) for layout in layouts)
+        for relation in relations:
+            state.relations[relation.oid] = self.bound(relation)
+        self._sort()
+
+    def bound(self, relation: Relation) -> Relation:
+        """The relation with the tree of its query naming what its references are called now."""
+        statement = relation.statement
+        if not isinstance(statement, CreateView):
+            return relation
+        meaning = {name: self.relations[oid] for name, oid in relation.references.items()}
+        layouts = {base: self.layouts[oid].name for base, oid in relation.layouts.items()}
+        return replace(relation, query=qualified(statement.query, meaning, layouts))
+
+    def _sort(self) -> None:
+        """Relations after those they name, else in order of creation: a view that was replaced may
+        read what is younger than itself."""
+        relations = self._state.relations
+        done: dict[int, Relation] = {}
+
+        def visit(relation: Relation) -> None:
+            if relation.oid not in done:
+                for oid in sorted(relation.depends_on):
+                    if oid in relations and oid != relation.oid:
+                        visit(relations[oid])
+                done[relation.oid] = relation
+
+        for relation in list(relations.values()):
+            visit(relation)
+        self._state.relations = done
+
+    def add_layout(self, layout: Layout) -> None:
+        """Take a layout in (from a checkpoint)."""
+        self._state.layouts[layout.oid] = layout
+
+    def prune_layouts(self) -> list[Layout]:
+        """Forget the layouts that no view reads any more; returns them."""
+        used = {oid for r in self.relations.values() for oid in r.layouts.values()}
+        gone = [x for x in self.layouts.values() if x.oid not in used]
+        for layout in gone:
+            del self._state.layouts[layout.oid]
+        return gone
 
     def remove(self, oid: int) -> None:
         """Forget a relation and its comments."""

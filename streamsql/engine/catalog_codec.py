@@ -7,10 +7,11 @@ from typing import Any
 from streamsql.core.errors import DataCorrupted
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import Kind, SqlType
-from streamsql.dialect.statements import CreateTable, CreateView
+from streamsql.dialect.statements import CreateView
 from streamsql.engine.catalog import FIRST_USER_OID, TEMP_PREFIX, Catalog, SchemaEntry
+from streamsql.engine.layouts import LAYOUT_SCHEMA, Layout
 from streamsql.engine.names import qualified
-from streamsql.engine.relations import DefinitionContext, Key, Relation
+from streamsql.engine.relations import Definition, DefinitionContext, Key, Relation
 
 Json = dict[str, Any]
 
@@ -93,7 +94,9 @@ def relation_from_json(data: Json, catalog: Catalog) -> Relation:
     query = None
     if isinstance(statement, CreateView):
         meaning = {name: catalog.relations[oid] for name, oid in data["references"].items()}
-        query = qualified(statement.query, meaning)
+        known = data["extra"].get("layouts", {})
+        names = {int(base): (LAYOUT_SCHEMA, str(oid)) for base, oid in known.items()}
+        query = qualified(statement.query, meaning, names)
     return Relation(
         oid=data["oid"],
         type_oid=data["type_oid"],
@@ -117,13 +120,30 @@ def relation_from_json(data: Json, catalog: Catalog) -> Relation:
     )
 
 
-def _parsed(data: Json, context: DefinitionContext) -> CreateTable | CreateView | None:
+def layout_to_json(layout: Layout) -> Json:
+    """A layout as data."""
+    return {
+        "oid": layout.oid,
+        "of": layout.of,
+        "columns": schema_to_json(layout.columns),
+        "positions": list(layout.positions),
+        "number": layout.number,
+    }
+
+
+def layout_from_json(data: Json) -> Layout:
+    """Inverse of `layout_to_json`."""
+    columns = schema_from_json(data["columns"])
+    return Layout(data["oid"], data["of"], columns, tuple(data["positions"]), data["number"])
+
+
+def _parsed(data: Json, context: DefinitionContext) -> Definition | None:
     from streamsql.dialect import parse
 
     if data["kind"] == "system":
         return None
     statements = parse(data["sql"], context.dialect)
-    if len(statements) != 1 or not isinstance(statements[0], CreateTable | CreateView):
+    if len(statements) != 1 or not isinstance(statements[0], Definition):
         raise DataCorrupted(f'the definition of "{data["name"]}" can not be read')
     return statements[0]
 
@@ -140,6 +160,7 @@ def catalog_to_json(catalog: Catalog) -> Json:
         ],
         "relations": [relation_to_json(r) for r in kept],
         "comments": [[oid, attnum, text] for (oid, attnum), text in catalog.comments.items()],
+        "layouts": [layout_to_json(layout) for layout in catalog.layouts.values()],
     }
 
 
@@ -150,5 +171,7 @@ def load_catalog(data: Json, catalog: Catalog) -> None:
         catalog.add_schema(SchemaEntry(oid, name))
     for entry in data["relations"]:
         catalog.add(relation_from_json(entry, catalog))
+    for layout in data.get("layouts", []):
+        catalog.add_layout(layout_from_json(layout))
     for oid, attnum, text in data["comments"]:
         catalog.set_comment(oid, attnum, text)

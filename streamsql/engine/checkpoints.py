@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from streamsql.core.clock import ManualClock
 from streamsql.core.errors import DataCorrupted
+from streamsql.engine.alterations import add_layouts
 from streamsql.engine.build import Built
 from streamsql.engine.catalog_codec import catalog_to_json, load_catalog
-from streamsql.engine.heal import NO_NODE, rebuild
+from streamsql.engine.heal import rebuild
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog
-from streamsql.engine.storage.view import ViewState
+from streamsql.engine.storage.view import NO_NODE, ViewState
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -115,9 +116,11 @@ def _restore_views(
         engine.circuit.load(states, meta["watermarks"])
     except DataCorrupted:
         refill(engine, relations)
-        return
-    for oid, view in engine.views.items():
-        view.store.load(loader(f"view-{oid}"))
+        restored = [v for v in engine.views.values() if v.relation.suspended is not None]
+    else:
+        restored = list(engine.views.values())
+    for view in restored:
+        view.store.load(loader(f"view-{view.relation.oid}"))
 
 
 def build_nodes(engine: Engine, relations: list[Relation]) -> None:
@@ -126,11 +129,15 @@ def build_nodes(engine: Engine, relations: list[Relation]) -> None:
     for relation in relations:
         if relation.kind in ("table", "source"):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)
+        elif relation.suspended is not None:
+            view = ViewState(relation, None, NO_NODE, engine.version)
+            engine.views[relation.oid] = view
         elif relation.kind == "materialized_view":
             view = engine.builder.build_view(relation, Built(engine.catalog), fill=False)
             engine.views[relation.oid] = view
             engine.nodes[relation.oid] = view.node
             engine.views_of_node.setdefault(view.node, []).append(view)
+        add_layouts(engine, relation, engine.catalog, engine.nodes)
 
 
 def refill(engine: Engine, relations: list[Relation]) -> None:

@@ -9,7 +9,7 @@ the version and the subscribers move together, and the writers are answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamsql.circuit.graph import NodeFailed
@@ -20,7 +20,7 @@ from streamsql.engine import logs
 from streamsql.engine.build import EngineFailed
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.heal import broken_error, heal
-from streamsql.engine.requests import CommitRequest, StaleRead, Tick
+from streamsql.engine.requests import CommitRequest, StaleRead, Tick, conflict
 from streamsql.engine.storage.table import TableChange
 from streamsql.engine.storage.view import ViewState
 from streamsql.runtime.scheduler import Work
@@ -128,6 +128,8 @@ class Committer:
                         table = engine.tables.get(write.relation_id)
                     if table is None:
                         raise UndefinedTable("the table was dropped by another session")
+                    if write.schema.types != table.relation.columns.types:
+                        raise conflict()  # bound before an ALTER TABLE
                     resolved = write.resolve(TableImage(table))
                     if resolved.retract.num_rows or resolved.insert.num_rows:
                         change = table.prepare(resolved.retract, resolved.insert, tick.now_us)
@@ -189,18 +191,20 @@ class Committer:
             else:
                 work.outcome.fail(failure)
 
-    def run(self, ticks: Sequence[Tick]) -> None:
+    def run(self, ticks: Sequence[Tick], swap: Callable[[], None] | None = None) -> None:
         """Phase C: step the circuit through the ticks and publish them.
 
+        swap: called under the state lock, just before the version moves: puts the new definitions,
+        rows and views of a DDL tick in the place of the old ones.
         Raises: EngineFailed, which ends the engine thread: these ticks are durable, so they can be
         neither refused nor left out.
         """
         try:
-            self._run(ticks)
+            self._run(ticks, swap)
         except Exception as error:
             raise EngineFailed(f"version {ticks[0].version} could not be published") from error
 
-    def _run(self, ticks: Sequence[Tick]) -> None:
+    def _run(self, ticks: Sequence[Tick], swap: Callable[[], None] | None) -> None:
         engine = self.engine
         results: list[tuple[Tick, Step, dict[int, Delta]]] = []
         healed: dict[int, Delta] = {}
@@ -213,25 +217,31 @@ class Committer:
                 except NodeFailed as failed:
                     logs.error("a view has failed", node=failed.node, reason=str(failed.__cause__))
                     step = Step(tick.version, tick.now_us)
-                    self._publish_before(results)
-                    results = []
+                    self._publish_before(results, swap)
+                    results, swap = [], None
                     healed = heal(engine, failed)
             results.append((tick, step, outputs))
         with engine.lock:
             for tick, step, outputs in results:
                 self._publish(tick, step, outputs)
             for oid, change in healed.items():
-                self._apply(engine.views[oid], change, ticks[-1].version)
+                self.apply_view(engine.views[oid], change, ticks[-1].version)
+            if swap is not None:
+                swap()
             engine.version = ticks[-1].version
             engine.published(ticks)
 
-    def _publish_before(self, results: list[tuple[Tick, Step, dict[int, Delta]]]) -> None:
+    def _publish_before(
+        self, results: list[tuple[Tick, Step, dict[int, Delta]]], swap: Callable[[], None] | None
+    ) -> None:
         """Ticks before the one that failed are published as they are: their views are whole."""
         with self.engine.lock:
             for tick, step, outputs in results:
                 self._publish(tick, step, outputs)
+            if swap is not None:
+                swap()
 
-    def _apply(self, view: ViewState, delta: Delta, version: int) -> None:
+    def apply_view(self, view: ViewState, delta: Delta, version: int) -> None:
         """One view's changes. Under the state lock."""
         engine = self.engine
         try:
@@ -272,7 +282,7 @@ class Committer:
                 hub.publish(given.relation_id, tick.version, given.delta)
         for node, delta in outputs.items():
             for view in engine.views_of_node.get(node, ()):
-                self._apply(view, delta, tick.version)
+                self.apply_view(view, delta, tick.version)
         engine.system.record(tick, step)
         hub.progressed(tick.version)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from streamsql.core.errors import SerializationFailure, UndefinedTable
 from streamsql.engine.catalog import Catalog, SchemaEntry
-from streamsql.engine.catalog_codec import Json, relation_from_json, relation_to_json
+from streamsql.engine.catalog_codec import (
+    Json,
+    layout_from_json,
+    layout_to_json,
+    relation_from_json,
+    relation_to_json,
+)
+from streamsql.engine.layouts import Layout
 from streamsql.engine.relations import Relation
 
 
@@ -21,22 +29,32 @@ class DdlOp(Protocol):
 
 @dataclass(frozen=True)
 class CreateRelation:
-    """A new table, source, view or materialized view. replaces: OID of the definition whose place
-    it takes (CREATE OR REPLACE), with that OID kept."""
+    """A new table, source, view or materialized view. replaces: it takes the place of the
+    definition of its OID (CREATE OR REPLACE, or because what it reads was replaced). bases: what it
+    reads, as it was bound; not logged."""
 
     relation: Relation
     replaces: bool = False
+    bases: tuple[Relation, ...] = field(default=(), compare=False)
 
     def apply(self, catalog: Catalog) -> None:
         for name, oid in self.relation.references.items():
             if oid not in catalog.relations:
                 raise UndefinedTable(f'relation "{name}" does not exist')
+        for base in self.bases:
+            if catalog.relations[base.oid].columns != base.columns:
+                raise concurrent_update()
         if not self.replaces:
-            catalog.add(self.relation)
+            catalog.add(catalog.bound(self.relation))
             return
-        if self.relation.oid not in catalog.relations:
-            raise SerializationFailure("could not serialize access due to concurrent update")
-        catalog.replace(self.relation)
+        old = catalog.relations.get(self.relation.oid)
+        if old is None:
+            raise concurrent_update()
+        catalog.alter([self.relation], self._layouts(catalog, old))
+
+    def _layouts(self, catalog: Catalog, old: Relation) -> list[Layout]:
+        before, after = old.columns, self.relation.columns
+        return [x.follow(before, after) for x in catalog.layouts.values() if x.of == old.oid]
 
     def to_json(self) -> Json:
         return {
@@ -44,6 +62,65 @@ class CreateRelation:
             "relation": relation_to_json(self.relation),
             "replaces": self.replaces,
         }
+
+
+@dataclass(frozen=True)
+class RowsChange:
+    """What becomes of a table's rows. columns: for each column the position it had before, or
+    None = it is new. fill: values of the new columns, as an Arrow stream of one row for all, or of
+    a row for each of the table's, with their row ids."""
+
+    oid: int
+    columns: tuple[int | None, ...]
+    fill: bytes = b""
+
+
+@dataclass(frozen=True)
+class AlterRelations:
+    """New definitions of relations that are there; of a table's rows too. layouts: those that
+    views read from now on, and those that changed. before: the definitions that this was made
+    from; not logged."""
+
+    relations: tuple[Relation, ...]
+    layouts: tuple[Layout, ...] = ()
+    rows: tuple[RowsChange, ...] = ()
+    before: tuple[Relation, ...] = field(default=(), compare=False)
+
+    def apply(self, catalog: Catalog) -> None:
+        for old in self.before:
+            found = catalog.relations.get(old.oid)
+            if found is None or found != old or found.extra != old.extra:
+                raise concurrent_update()
+        given = {r.oid for r in self.relations}
+        for oid in changed_outside(catalog, self.relations):
+            if any(d.oid not in given for d in catalog.dependents([oid])):
+                raise concurrent_update()
+        catalog.alter(self.relations, self.layouts)
+
+    def to_json(self) -> Json:
+        return {
+            "op": "alter",
+            "relations": [relation_to_json(r) for r in self.relations],
+            "layouts": [layout_to_json(layout) for layout in self.layouts],
+            "rows": [[r.oid, list(r.columns), r.fill] for r in self.rows],
+        }
+
+
+def changed_outside(catalog: Catalog, relations: Iterable[Relation]) -> list[int]:
+    """OIDs of those whose name or columns are no longer what others know."""
+    found = []
+    for new in relations:
+        old = catalog.relations[new.oid]
+        if (old.schema, old.name, old.columns) != (new.schema, new.name, new.columns):
+            found.append(new.oid)
+    return found
+
+
+def concurrent_update() -> SerializationFailure:
+    """40001: somebody else has changed what this change was made from."""
+    return SerializationFailure(
+        "could not serialize access due to concurrent update", hint="Run the statement again."
+    )
 
 
 @dataclass(frozen=True)
@@ -109,6 +186,11 @@ def op_from_json(data: Json, catalog: Catalog) -> Any:
     kind = data["op"]
     if kind == "create":
         return CreateRelation(relation_from_json(data["relation"], catalog), data["replaces"])
+    if kind == "alter":
+        rows = tuple(RowsChange(oid, tuple(columns), fill) for oid, columns, fill in data["rows"])
+        layouts = tuple(layout_from_json(layout) for layout in data["layouts"])
+        relations = tuple(relation_from_json(r, catalog) for r in data["relations"])
+        return AlterRelations(relations, layouts, rows)
     if kind == "drop":
         return DropRelation(data["oid"], data["name"])
     if kind == "create_schema":

@@ -31,7 +31,9 @@ from streamsql.engine.catalog import Catalog
 from streamsql.engine.commit import Committer
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.durability import Durability, open_durability
+from streamsql.engine.indexes import Indexes
 from streamsql.engine.ingest import Ingest
+from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
 from streamsql.engine.relations import Relation
@@ -72,6 +74,7 @@ class Engine:
         self.replay_us: int | None = None
         self.closed = False
         self.committer = Committer(self)
+        self.indexes = Indexes(self)
         self.builder = CatalogBuilder(self)
         self.ingest = Ingest(self)
         self.system = SystemState(self)
@@ -84,6 +87,7 @@ class Engine:
         )
         self.durability: Durability = open_durability(self, path, files)
         self.durability.recover()
+        self.indexes.sync()
         self.ingest.add(dict(self.sources))
         self.scheduler.start()
 
@@ -185,7 +189,12 @@ class Engine:
     # --- reading --------------------------------------------------------------------------------
     def stored(self, oid: int) -> Stored | None:
         """Rows of a table or view; None for what is computed when it is read."""
-        return self.tables.get(oid) or self.views.get(oid)
+        found = self.tables.get(oid) or self.views.get(oid)
+        if found is None and oid in self.catalog.layouts:
+            layout = self.catalog.layouts[oid]
+            base = self.stored(layout.of)
+            return None if base is None else LayoutRows(layout, base)
+        return found
 
     def read_view(
         self,
@@ -207,6 +216,9 @@ class Engine:
 
     def virtual(self, oid: int) -> pa.Table:
         """Rows of a system relation or of a source."""
+        if oid in self.catalog.layouts:
+            layout = self.catalog.layouts[oid]
+            return layout.table(self.virtual(layout.of))
         relation = self.catalog.relations.get(oid)
         if relation is None:
             raise UndefinedTable("a relation of the query was dropped by another session")
@@ -235,7 +247,8 @@ class Engine:
     def check_views(self, oids: set[int]) -> None:
         """Raises: the error that a view among these fails with (`on_error = 'fail'`)."""
         for oid in oids:
-            view = self.views.get(oid)
+            layout = self.catalog.layouts.get(oid)
+            view = self.views.get(oid if layout is None else layout.of)
             if view is not None:
                 failure = self.view_failure(view)
                 if failure is not None:

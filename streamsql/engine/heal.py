@@ -12,15 +12,14 @@ from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit, NodeFailed
 from streamsql.core.delta import Delta, concat
 from streamsql.core.errors import InvariantViolation
+from streamsql.engine.alterations import add_layouts, input_views
 from streamsql.engine.build import Built
 from streamsql.engine.relations import Relation
-from streamsql.engine.storage.view import ViewState, without_watermark
+from streamsql.engine.storage.view import NO_NODE, ViewState, without_watermark
 from streamsql.state.consolidate import consolidate
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
-
-NO_NODE = -1
 
 
 def heal(engine: Engine, failed: NodeFailed) -> dict[int, Delta]:
@@ -56,17 +55,19 @@ def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
         ):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)
             engine.builder.restore_watermark(relation)
+            add_layouts(engine, relation, engine.catalog, engine.nodes)
     engine.views = {}
     for oid, old in views.items():
-        state = rebuilt(engine, old, views)
+        state = old if old.relation.suspended is not None else rebuilt(engine, old, views)
         engine.views[oid] = state
-        if state.broken is None:
+        if state.node != NO_NODE:
             engine.nodes[oid] = state.node
             engine.views_of_node.setdefault(state.node, []).append(state)
+            add_layouts(engine, state.relation, engine.catalog, engine.nodes)
     return {
         oid: adopt_rows(state, views[oid])
         for oid, state in engine.views.items()
-        if state.broken is None
+        if state.node != NO_NODE
     }
 
 
@@ -81,7 +82,9 @@ def rebuilt(engine: Engine, old: ViewState, views: dict[int, ViewState]) -> View
     """The view in the new circuit, filled; or the old one, marked as broken."""
     relation = old.relation
     broken_input = any(
-        views[oid].broken is not None for oid in input_views(engine, relation) if oid in views
+        views[oid].broken is not None
+        for oid in input_views(engine.catalog, relation)
+        if oid in views
     )
     if old.broken is None and broken_input:
         old.broken = broken_error(relation, RuntimeError("a view that it reads has failed"))
@@ -97,19 +100,3 @@ def rebuilt(engine: Engine, old: ViewState, views: dict[int, ViewState]) -> View
         old.node = NO_NODE
         return old
     return state
-
-
-def input_views(engine: Engine, relation: Relation) -> set[int]:
-    """Materialized views that a view reads, directly or through plain views."""
-    found: set[int] = set()
-    stack = list(relation.depends_on)
-    while stack:
-        oid = stack.pop()
-        other = engine.catalog.relations.get(oid)
-        if other is None:
-            continue
-        if other.kind == "materialized_view":
-            found.add(oid)
-        elif other.kind == "view":
-            stack.extend(other.depends_on)
-    return found

@@ -60,10 +60,15 @@ def referenced_relations(
     return found
 
 
-def qualified(tree: exp.Expression, meaning: Mapping[str, Relation]) -> exp.Expression:
+def qualified(
+    tree: exp.Expression,
+    meaning: Mapping[str, Relation],
+    layouts: Mapping[int, tuple[str, str]] | None = None,
+) -> exp.Expression:
     """A copy of the tree whose relation names are (schema, name) of what they mean.
 
     The name that columns are qualified with stays: an alias is added where there was none.
+    layouts: OID → (schema, name) to write instead, for relations that are read as they were.
     """
     copy = tree.copy()
     for table in list(table_references(copy)):
@@ -73,7 +78,8 @@ def qualified(tree: exp.Expression, meaning: Mapping[str, Relation]) -> exp.Expr
             continue
         if not table.args.get("alias"):
             table.set("alias", exp.TableAlias(this=exp.to_identifier(parts[-1], quoted=True)))
-        table.set("this", exp.to_identifier(relation.name, quoted=True))
-        table.set("db", exp.to_identifier(relation.schema, quoted=True))
+        schema, name = (layouts or {}).get(relation.oid, (relation.schema, relation.name))
+        table.set("this", exp.to_identifier(name, quoted=True))
+        table.set("db", exp.to_identifier(schema, quoted=True))
         table.set("catalog", None)
     return copy

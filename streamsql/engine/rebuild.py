@@ -25,8 +25,8 @@ def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) ->
     its query over the rows that were on time, which plain SQL over the tables can not tell."""
     if relation.emit == "on_window_close":
         return True
-    relations = engine.catalog.relations
-    bounded = any(relations[s.relation_id].watermark_column is not None for s in scans(plan))
+    bases = [engine.catalog.known(s.relation_id) for s in scans(plan)]
+    bounded = any(b is not None and b.watermark_column is not None for b in bases)
     return bounded and _has_time_window(plan)
 
 
@@ -47,7 +47,8 @@ def rebuilt(engine: Engine, relation: Relation) -> Delta:
     deltas: dict[int, Delta] = {}
     watermarks: dict[int, int] = {}
     for oid in {s.relation_id for s in scans(plan)}:
-        base = catalog.relations[oid]
+        base = catalog.known(oid)
+        assert base is not None
         node = nodes[oid] = add_source(
             circuit,
             oid,

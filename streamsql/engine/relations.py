@@ -9,7 +9,14 @@ from typing import Any
 from sqlglot import exp
 
 from streamsql.core.schema import Schema
-from streamsql.dialect.statements import CreateTable, CreateView
+from streamsql.dialect.statements import (
+    CreateIndex,
+    CreateSubscription,
+    CreateTable,
+    CreateView,
+)
+
+Definition = CreateTable | CreateView | CreateIndex | CreateSubscription
 
 KIND_WORDS = {
     "table": "table",
@@ -17,6 +24,8 @@ KIND_WORDS = {
     "view": "view",
     "materialized_view": "materialized view",
     "system": "system relation",
+    "index": "index",
+    "subscription": "subscription",
 }
 """Relation.kind → the words of messages and of DROP."""
 
@@ -64,7 +73,7 @@ class Relation:
     type_oid: int = 0
     sql: str = ""
     context: DefinitionContext = DefinitionContext()
-    statement: CreateTable | CreateView | None = field(default=None, compare=False)
+    statement: Definition | None = field(default=None, compare=False)
     query: exp.Expression | None = field(default=None, compare=False)
     references: dict[str, int] = field(default_factory=dict, compare=False)
     keys: tuple[Key, ...] = ()
@@ -81,6 +90,23 @@ class Relation:
     def depends_on(self) -> frozenset[int]:
         """OIDs of the relations named in the definition."""
         return frozenset(self.references.values())
+
+    @property
+    def layouts(self) -> dict[int, int]:
+        """OID of a relation that is read → OID of the layout of it that this definition knows."""
+        found: dict[str, int] = self.extra.get("layouts", {})
+        return {int(base): oid for base, oid in found.items()}
+
+    @property
+    def layout(self) -> int:
+        """The number of the physical layout of its rows: how often columns came or went."""
+        return int(self.extra.get("layout", 0))
+
+    @property
+    def suspended(self) -> int | None:
+        """OID of the view whose SUSPEND stopped this one (maybe itself), or None."""
+        found: int | None = self.extra.get("suspended")
+        return found
 
     @property
     def primary_key(self) -> tuple[int, ...]:

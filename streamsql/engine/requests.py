@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamsql.core.delta import Delta
 from streamsql.core.errors import SerializationFailure, UniqueViolation
+from streamsql.core.schema import Schema
 from streamsql.engine.ddl import DdlOp
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.pending import PendingWrites, TableImage
@@ -22,12 +23,15 @@ class StaleRead(Exception):
 
 
 class Write(Protocol):
-    """One table's part of a request. `resolve` is called by the engine thread under the state lock
-    and says what becomes of the table; `evaluate` reads again what the statement depends on, after
-    a StaleRead."""
+    """One table's part of a request. schema: the table's columns, as it was bound. `resolve` is
+    called by the engine thread under the state lock and says what becomes of the table; `evaluate`
+    reads again what the statement depends on, after a StaleRead."""
 
     @property
     def relation_id(self) -> int: ...
+
+    @property
+    def schema(self) -> Schema: ...
 
     def resolve(self, image: TableImage) -> Resolved: ...
 
@@ -43,6 +47,10 @@ class PreparedWrite:
     @property
     def relation_id(self) -> int:
         return self.pending.table.relation.oid
+
+    @property
+    def schema(self) -> Schema:
+        return self.pending.table.relation.columns
 
     def resolve(self, image: TableImage) -> Resolved:
         """Raises: SerializationFailure (40001) if somebody else changed the same rows or keys."""

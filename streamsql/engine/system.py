@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.circuit.operator import LateRow, RowError, Step
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
@@ -170,6 +171,17 @@ class SystemState:
                     kept.append(batch if mask.all() else batch.filter(pa.array(mask)))
             self._late = kept
 
+    def rename(self, relation: Relation, name: str) -> None:
+        """What was recorded under a relation's name stands under its new one."""
+        if relation.kind == "materialized_view":
+            for key in [k for k in self._errors if k[0] == relation.name]:
+                self._errors[name, key[1], key[2], key[3]] = self._errors.pop(key)
+        at = 0 if relation.kind == "materialized_view" else 1
+        self._late = [renamed(batch, at, relation.name, name) for batch in self._late]
+        if relation.kind in ("table", "source"):
+            errors = self._source_errors
+            self._source_errors = [renamed(batch, 0, relation.name, name) for batch in errors]
+
     # --- reading --------------------------------------------------------------------------------
     def table(self, name: str) -> pa.Table:
         """The rows of one system relation now."""
@@ -289,6 +301,15 @@ def batch_of(rows: Sequence[tuple[Any, ...]], schema: Schema) -> pa.RecordBatch:
         else:
             columns.append(pa.array(values, column.type.arrow))
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def renamed(batch: pa.RecordBatch, column: int, old: str, new: str) -> pa.RecordBatch:
+    """The batch with another name in a column of names."""
+    values = batch.column(column)
+    mask = pc.equal(values, old)
+    if not pc.any(mask).as_py():
+        return batch
+    return batch.set_column(column, batch.schema.field(column), pc.if_else(mask, new, values))
 
 
 def trim(batches: list[pa.RecordBatch]) -> None:

@@ -12,6 +12,7 @@ from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import CreateRelation, DdlOp, DropRelation
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.engine import Engine
+from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.view import Stored
 from streamsql.engine.requests import CommitRequest, PreparedWrite
 from streamsql.engine.storage.table import TableState
@@ -82,6 +83,10 @@ class Transaction:
 
     def stored(self, oid: int) -> Stored | None:
         """Rows of a relation, of one made here too."""
+        layout = self.catalog.layouts.get(oid)
+        if layout is not None:
+            base = self.stored(layout.of)
+            return None if base is None else LayoutRows(layout, base, self.writes.get(layout.of))
         return self.new_tables.get(oid) or self.engine.stored(oid)
 
     def pending(self, table: TableState) -> PendingWrites:

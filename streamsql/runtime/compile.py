@@ -11,6 +11,7 @@ from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.operators import OPERATORS, Builder, Options
+from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
 from streamsql.operators.source import Source
@@ -87,17 +88,35 @@ def add_source(
     append_only: bool = False,
     watermark_column: int | None = None,
     lateness_us: int = 0,
+    layout: int = 0,
 ) -> int:
     """The node of a table, source or system relation; `Circuit.step` takes its deltas.
 
-    lateness_us: the relation's `allowed_lateness`.
+    lateness_us: the relation's `allowed_lateness`. layout: see `source_label`.
     """
     source = Source(schema, append_only=append_only, watermark_column=watermark_column)
     source.lateness_us = lateness_us
-    node = circuit.add(source, (), f"source-{relation_id}")
+    node = circuit.add(source, (), source_label(relation_id, layout))
     source.origins = {i: (node, i) for i in range(len(schema))}
     circuit.retain(node)
     return node
+
+
+def source_label(relation_id: int, layout: int = 0) -> str:
+    """The label of a relation's source node. layout: how often its columns were changed."""
+    return f"source-{relation_id}@{layout}" if layout else f"source-{relation_id}"
+
+
+def add_layout(circuit: Circuit, below: int, label: str, layout: Layout) -> int:
+    """The node that gives a relation's changes in the columns it had before; held once more."""
+    found = circuit.find(label)
+    if found is None:
+        layout.watermark = circuit.nodes[below].operator.watermark
+        found = circuit.add(layout, (below,), label)
+        layout.origins = {i: (found, i) for i in range(len(layout.schema))}
+        circuit.nodes[found].watermark = circuit.nodes[below].watermark
+    circuit.retain(found, output=True)
+    return found
 
 
 def compile_view(

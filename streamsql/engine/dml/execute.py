@@ -11,6 +11,7 @@ from streamsql.core.errors import (
     UndefinedTable,
     WrongObjectType,
 )
+from streamsql.core.schema import Schema
 from streamsql.engine.api import Result
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.pending import TableImage
@@ -28,6 +29,7 @@ class ResolvingWrite(Protocol):
     """A `Write` that remembers what it came to."""
 
     relation_id: int
+    schema: Schema
     resolved: Resolved | None
 
     def resolve(self, image: TableImage) -> Resolved: ...

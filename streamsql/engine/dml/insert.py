@@ -319,6 +319,7 @@ class InsertWrite:
         self.bound = bound
         self.values = values
         self.relation_id = bound.relation.oid
+        self.schema = bound.relation.columns
         self.resolved: Resolved | None = None
         self.now_us = session.now_us()
         self.timezone = session.timezone

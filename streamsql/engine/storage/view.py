@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.delta import Delta
+from streamsql.core.delta import Delta, concat
 from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog, Keep, rewind
+from streamsql.engine.storage.key_index import KeyIndex, follow
 from streamsql.engine.storage.table import find_row, is_exact
 from streamsql.state.arrangement import Arrangement
-from streamsql.state.consolidate import cancel
+from streamsql.state.consolidate import cancel, consolidate
+
+NO_NODE = -1
+"""The node of a view that no circuit keeps up to date: it has failed, or is suspended."""
 
 
 class ViewState:
@@ -34,7 +38,13 @@ class ViewState:
         self.store = Arrangement(self.schema, identity)
         self._exact_identity = identity is not None and is_exact(self.schema, identity)
         self.log = ChangeLog(version)
+        self.indexes: dict[int, KeyIndex] = {}
         self.broken: Exception | None = None
+
+    @property
+    def exact_identity(self) -> tuple[int, ...] | None:
+        """What identifies a row, where a look-up by it finds what SQL calls equal."""
+        return self.store.identity if self._exact_identity else None
 
     def snapshot(self) -> pa.Table:
         """All rows; immutable."""
@@ -56,13 +66,26 @@ class ViewState:
 
     def fill(self, delta: Delta) -> None:
         """The first content, which is no change of any version."""
-        self.store.apply(cancel(without_watermark(delta)))
+        follow(self.indexes, self.store.apply(cancel(without_watermark(delta))))
+
+    def take_over(self, old: ViewState, delta: Delta) -> Delta:
+        """Go on with the rows and versions of another state of the same columns; returns what they
+        have to change by, to be `delta`."""
+        fresh = cancel(without_watermark(delta))
+        shown = old.contents()
+        self.log = old.log
+        if self.store.identity == old.store.identity:
+            self.store = old.store
+        else:  # the old rows need not be unique by what identifies the new ones
+            self.store, self._exact_identity = Arrangement(self.schema), False
+            self.store.apply(shown)
+        return consolidate(concat([fresh, shown.negate()], self.schema))
 
     def apply(self, delta: Delta, version: int, keep: Keep | None) -> Delta:
         """Take the changes of a tick; returns them, consolidated where they retract anything."""
         change = cancel(without_watermark(delta))
         if change:
-            self.store.apply(change)
+            follow(self.indexes, self.store.apply(change))
             self.log.append(version, change, keep)
         return change
 
