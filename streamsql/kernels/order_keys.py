@@ -108,11 +108,53 @@ def _encode_numbers(address: Int, width: Int, valid: Int, valid_offset: Int, out
 
 
 @kernel
+def encode_single(
+    groups: Array, address: Int, width: Int, valid: Int, valid_offset: Int, out: Array
+) -> None:
+    """Keys int64[n, 2] of a group and one number that is never NULL, in ascending order; width as
+    for `_encode_numbers`."""
+    for i in range(groups.size):
+        out[i, 0], out[i, 1] = groups[i], 0
+        if not bit(valid, valid_offset + i):
+            continue
+        if width < 10:
+            out[i, 1] = load_integer(address, width, i)
+            continue
+        value = load_f64(address + 8 * i) if width == 18 else load_f32(address + 4 * i)
+        if value != value:
+            out[i, 1] = NAN
+        elif value != 0.0:
+            word = np.int64(_bits_of(value))
+            out[i, 1] = word if word >= 0 else word ^ 0x7FFFFFFFFFFFFFFF
+
+
+def single_width(columns: Sequence[OrderColumn]) -> int:
+    """The `width` for `encode_single` where keys are one ascending number that is never NULL, else
+    -1."""
+    if len(columns) != 1:
+        return -1
+    column = columns[0]
+    if column.descending or not column.not_null or column.value_words != 1:
+        return -1
+    if column.type == pa.bool_():
+        return -1
+    width: int = column.type.bit_width // 8
+    return width + 10 if pa.types.is_floating(column.type) else width
+
+
+@kernel
 def _decode_floats(words: Array, out: Array) -> None:
     """Inverse of `_encode_numbers` for floats; out: float64."""
     for i in range(words.size):
         word = words[i] if words[i] >= 0 else words[i] ^ 0x7FFFFFFFFFFFFFFF
         out[i] = _float_of(np.uint64(word))
+
+
+def floats_of(words: Int64Array) -> npt.NDArray[np.float64]:
+    """The floats of these words."""
+    out = np.empty(words.size, np.float64)
+    _decode_floats(words, out)
+    return out
 
 
 @kernel

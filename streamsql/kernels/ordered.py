@@ -104,6 +104,11 @@ class OrderedTree:
         self._put(TEXT_SIZES, pa.py_buffer(sizes).address)
 
     @property
+    def address(self) -> int:
+        """Where the tree's head is, for kernels (`ordered_nodes`)."""
+        return self._at
+
+    @property
     def entries(self) -> int:
         """Distinct keys."""
         return int(self._head[ENTRIES // 8])
@@ -158,6 +163,16 @@ class OrderedTree:
         address = pa.py_buffer(keys).address
         loops.seek(self._at, address, mode, words, prefix, 8 * words, cursors)
         return _as_asked(cursors, order)
+
+    def ends(self, groups: Int64Array, last: bool) -> tuple[Int64Array, Int64Array]:
+        """Of the first (or last) entry of every key's first word: (second word int64[n], count
+        int64[n]); 0 and 0 where there is none."""
+        groups = int64s(groups)
+        order = None if groups.size < SORT_MIN else np.argsort(groups, kind="stable")
+        asked = groups if order is None else groups[order]
+        values, counts = np.empty(groups.size, np.int64), np.empty(groups.size, np.int64)
+        loops.ends(self._at, pa.py_buffer(asked).address, int(last), values, counts)
+        return _as_asked(values, order), _as_asked(counts, order)
 
     def read(self, cursors: Int64Array) -> tuple[Keys, Int64Array]:
         """(keys int64[n, words], counts int64[n]) under the cursors; zeros under -1."""

@@ -175,6 +175,26 @@ def key_at(t: Int, stride: Int, cursor: Int) -> Int:
 
 
 @kernel
+def ends(t: Int, groups: Int, last: Int, values: Array, counts: Array) -> None:
+    """Of each group's first (or last) entry the word behind the group, and its count: int64[n]; 0
+    and 0 where the group has none. groups: address of int64[n]."""
+    path = load_i64(t + PATH)
+    whole = 8 * load_i64(t + WORDS)
+    for i in range(values.size):
+        key = groups + 8 * i
+        depth = descend_to(t, key, 1, last != 0)
+        node, slot = load_i64(path + 16 * depth), load_i64(path + 16 * depth + 8)
+        cursor = _before(t, node, slot - 1) if last != 0 else _after(t, node, slot)
+        values[i], counts[i] = 0, 0
+        if cursor >= 0:
+            found = key_at(t, whole, cursor)
+            if load_i64(found) == load_i64(key):
+                values[i] = load_i64(found + 8)
+                place = cursor & (ORDER - 1)
+                counts[i] = load_i64(at(t, cursor >> ORDER_BITS) + COUNTS + 8 * place)
+
+
+@kernel
 def read(t: Int, cursors: Array, keys: Array, counts: Array) -> None:
     """Copy the entries under the cursors: keys int64[n * words], counts int64[n]; none = zeros."""
     words = load_i64(t + WORDS)

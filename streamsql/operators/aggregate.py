@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
@@ -14,15 +15,22 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER
 from streamsql.functions.expressions import AggregateCall, Expr, column, literal
-from streamsql.kernels.hashing import hash_rows
+from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.builder import Builder
-from streamsql.operators.columns import NO_WEIGHTS, BoolArray, select, sort_order
+from streamsql.operators.columns import NO_WEIGHTS, BoolArray, sort_order
 from streamsql.operators.event_time import CloseQueue, event_time_us
-from streamsql.operators.folding import CLOSE_LANE, COUNT_LANE, Folding, make_folding
+from streamsql.operators.folding import (
+    CLOSE_LANE,
+    COUNT_LANE,
+    FIRST_FREE_LANE,
+    Folding,
+    make_folding,
+)
 from streamsql.operators.groups import Groups
 from streamsql.operators.loops import accumulate as loops
+from streamsql.operators.loops import emit
 from streamsql.operators.map import move
 from streamsql.plan import nodes as plan
 
@@ -70,18 +78,26 @@ class Aggregate(Operator):
         self.groups = Groups(self.key_schema, self.hashed, folding.width)
         self.closing = CloseQueue()
         self.started = False
+        self.nothing = Delta.empty(schema)
+        # where lanes do not tell what is printed, any change of them counts, and rows are compared
+        shown = folding.shown
+        self._compares = shown is None
+        if shown is None:
+            lanes = [0, *range(FIRST_FREE_LANE, folding.width)]
+            shown = np.array([(k, 0) for k in lanes], np.int64)
+        self._told_by = shown
 
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta = deltas[0]
-        out = Delta.empty(self.schema)
+        out = self.nothing
         if not self.keys and not self.started:
             out = self._open_global()
-        if delta:
+        if delta.num_rows:
             changes = self._changes(*self._fold(step, delta))
             self.folding.tidy(self.groups.cells)
             if not self.on_close:
-                out = changes if not out else _pair(out, changes)
+                out = _pair(out, changes) if out.num_rows else changes
         self.started = True
         if self.close is not None:
             closed = self._close_windows(min(step.input_watermarks, default=NO_WATERMARK))
@@ -91,27 +107,59 @@ class Aggregate(Operator):
     def _open_global(self) -> Delta:
         """The row of an aggregate over nothing, which is there from the start."""
         slots, _ = self.groups.upsert(make_batch([], self.key_schema.arrow, 1))
-        return self._emit(slots[:0], slots, self.groups.gather(slots))
+        return self._all_rows(slots)
 
     def _fold(self, step: Step, delta: Delta) -> tuple[Int64Array, Cells]:
         """Take the rows in; (groups touched, their cells before)."""
-        keys = select(delta.batch, self.keys, self.key_schema)
-        slots, new_rows, distinct = self.groups.upsert_distinct(keys)
-        if self.close is not None:
-            self._note_closing(keys, slots, new_rows)
+        columns, groups = delta.columns, self.groups
+        keys = [columns[i] for i in self.keys]
         weights = NO_WEIGHTS if delta.weights is None else delta.weights
-        touched, old = self.groups.touch(slots, weights, distinct)
-        self.folding.fold(self.groups.cells, delta.batch, slots, weights)
-        self.folding.settle(self.groups.cells, touched)
+        local = groups.local(keys, delta.num_rows)
+        if local is not None and self.folding.exact:
+            return self._fold_locally(delta, keys, weights, *local)
+        distinct = None
+        if local is None:
+            slots, opened = groups.upsert_columns(keys, delta.num_rows)
+            fresh = slots[opened]
+        else:
+            number, first = local
+            distinct, opened = groups.upsert_local(keys, first)
+            slots, fresh, opened = distinct[number], distinct[opened], first[opened]
+        if self.close is not None:
+            self._note_closing(keys, fresh, opened)
+        touched, old = groups.touch(slots, weights, distinct)
+        self.folding.fold_delta(groups.cells, delta, slots, weights)
+        self.folding.settle(groups.cells, touched)
         return touched, old
 
-    def _note_closing(self, keys: pa.RecordBatch, slots: Int64Array, new_rows: Int64Array) -> None:
+    def _fold_locally(
+        self, delta: Delta, keys: Sequence[pa.Array], weights: Int64Array, number: Int64Array,
+        first: Int64Array,
+    ) -> tuple[Int64Array, Cells]:  # fmt: skip
+        """`_fold` in two phases: the rows are added up among themselves, in few cells that stay in
+        the processor's cache, and these to the groups."""
+        groups = self.groups
+        part = np.zeros((first.size, self.folding.width), np.int64)
+        loops.count_valid(part, COUNT_LANE, number, weights, 0, 0)
+        self.folding.fold_delta(part, delta, number, weights)
+        distinct, opened = groups.upsert_local(keys, first)
+        if self.close is not None:
+            self._note_closing(keys, distinct[opened], first[opened])
+        old = groups.gather(distinct)
+        loops.merge_sums(groups.cells, COUNT_LANE, distinct, part, 1)
+        self.folding.merge(groups.cells, distinct, part)
+        return distinct, old
+
+    def _note_closing(
+        self, keys: Sequence[pa.Array], opened: Int64Array, new_rows: Int64Array
+    ) -> None:
+        """Remember when the groups that were opened close; new_rows: the row that has the key of
+        each."""
         assert self.close is not None
         if not new_rows.size:
             return
         column, plus = self.close
-        times, valid = event_time_us(keys.column(column).take(pa.array(new_rows)))
-        opened = slots[new_rows]
+        times, valid = event_time_us(keys[column].take(pa.array(new_rows)))
         if valid is not None:
             times, opened = times[valid], opened[valid]
         times = times + (plus + self.lateness_us)
@@ -120,57 +168,45 @@ class Aggregate(Operator):
 
     def _changes(self, touched: Int64Array, old: Cells) -> Delta:
         """-old +new of the touched groups; groups without rows are freed."""
-        new = self.groups.gather(touched)
-        was, now = old[:, COUNT_LANE] > 0, new[:, COUNT_LANE] > 0
-        if bool((new[:, COUNT_LANE] < 0).any()):
+        m, groups = touched.size, self.groups
+        slots, rows = np.empty(2 * m, np.int64), np.empty(2 * m, np.int64)
+        cells = np.empty((2 * m, self.folding.width), np.int64)
+        counts, pairs = np.zeros(4, np.int64), np.empty((2, m), np.int64)
+        emit.changes(
+            groups.cells, groups.key_row, touched, old, self._told_by, bool(self.keys),
+            not self.on_close, slots, rows, cells, counts, pairs,
+        )  # fmt: skip
+        before, after, both, gone = counts.tolist()
+        if gone < 0:
             raise NegativeWeight("a row was taken back that its group does not hold")
-        differs = np.zeros(touched.size, np.bool_)
-        if self.folding.calls:
-            loops.changed(old, new, differs)
-        if self.keys:
-            gone = touched[~now]
-        else:
-            was[:], now[:], gone = True, True, touched[:0]
-        out = Delta.empty(self.schema)
-        if not self.on_close:
-            before, after = was & (differs | ~now), now & (differs | ~was)
-            cells = np.concatenate([old[before], new[after]])
-            out = self._emit(touched[before], touched[after], cells)
-            out = self._without_equal_pairs(out, before, after, old, new)
-        self._free(gone)
+        n = before + after
+        out = self.nothing
+        if n:
+            out = self._rows(rows[:n], cells[:n], before)
+            if both and self._compares:
+                pairs = pairs[:, :both]
+                if self.folding.prints_count:
+                    same = cells[pairs[0], COUNT_LANE] == cells[pairs[1], COUNT_LANE]
+                    pairs = pairs[:, same]
+                out = _without_equal_pairs(out, pairs)
+        if gone:
+            self._free(slots[2 * m - gone :])
         return out
 
-    def _emit(self, before: Int64Array, after: Int64Array, cells: Cells) -> Delta:
-        """-1 for the groups `before`, +1 for the groups `after`; cells: of both, in that order."""
-        slots = np.concatenate([before, after])
-        results = self.folding.results(cells)
-        arrays = [*self.groups.key_rows(slots).columns, *results]
-        batch = make_batch(arrays, self.schema.arrow, slots.size)
-        if not before.size:
-            return Delta(batch, consolidated=True)
-        weights = np.ones(slots.size, np.int64)
-        weights[: before.size] = -1
-        return Delta(batch, weights, consolidated=True)
+    def _rows(self, rows: Int64Array, cells: Cells, before: int) -> Delta:
+        """Output rows from key rows and cells, the first `before` with -1 and the others with
+        +1."""
+        n = rows.size
+        arrays = self.groups.key_columns(rows) + self.folding.results(cells)
+        weights = None
+        if before:
+            weights = np.ones(n, np.int64)
+            weights[:before] = -1
+        return Delta.of(arrays, self.schema.arrow, n, weights, None, True)
 
-    def _without_equal_pairs(
-        self, out: Delta, before: BoolArray, after: BoolArray, old: Cells, new: Cells
-    ) -> Delta:
-        """Drop -old +new where what is printed did not change, only the cells behind it did."""
-        both = before & after
-        if self.folding.prints_count:
-            both &= old[:, COUNT_LANE] == new[:, COUNT_LANE]
-        if not bool(both.any()):
-            return out
-        h0, h1 = hash_rows(out.batch)
-        left = (np.cumsum(before) - 1)[both]
-        right = int(before.sum()) + (np.cumsum(after) - 1)[both]
-        same = (h0[left] == h0[right]) & (h1[left] == h1[right])
-        if not bool(same.any()):
-            return out
-        keep = np.ones(out.num_rows, np.bool_)
-        keep[left[same]] = False
-        keep[right[same]] = False
-        return out.take(np.flatnonzero(keep))
+    def _all_rows(self, slots: Int64Array) -> Delta:
+        """+1 for each of these groups as it is."""
+        return self._rows(self.groups.key_row[slots], self.groups.gather(slots), 0)
 
     def _free(self, slots: Int64Array) -> None:
         if slots.size:
@@ -192,14 +228,13 @@ class Aggregate(Operator):
         if self.on_close:
             parts = [s[sort_order(self.groups.key_rows(s).columns)] for s in closed]
             slots = np.concatenate(parts)
-            out = self._emit(slots[:0], slots, self.groups.gather(slots))
+            out = self._all_rows(slots)
         self._free(np.concatenate(closed))
         return out
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
-        live = self.groups.live()
-        return self._emit(live[:0], live, self.groups.gather(live))
+        return self._all_rows(self.groups.live())
 
     def save(self) -> State:
         return {**self.groups.save(), **saved.nest("folding", self.folding.save())}
@@ -240,6 +275,22 @@ class Aggregate(Operator):
         }
 
 
+def _without_equal_pairs(out: Delta, pairs: npt.NDArray[np.int64]) -> Delta:
+    """Drop -old +new where what is printed did not change, only the cells behind it did. pairs:
+    int64[2, k], the places of old and new."""
+    if not pairs.size:
+        return out
+    h0, h1 = hash_arrays(out.columns, out.num_rows, exact=True)
+    left, right = pairs
+    same = (h0[left] == h0[right]) & (h1[left] == h1[right])
+    if not bool(same.any()):
+        return out
+    keep = np.ones(out.num_rows, np.bool_)
+    keep[left[same]] = False
+    keep[right[same]] = False
+    return out.take(np.flatnonzero(keep))
+
+
 def _pair(first: Delta, second: Delta) -> Delta:
     """The opening row of a global aggregate and the first change to it: only the new row is
     left."""
@@ -264,7 +315,8 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         return build.lower(expand_grouping_sets(node))
     source = build.lower(node.input)
     below = build.operator(source)
-    if make_folding(node.aggregates, below.append_only) is None:
+    probe = make_folding(node.aggregates, below.append_only)
+    if probe is None:
         return None
     close = closing_key(node.keys, below)
     on_close = close is not None and build.closes_here(node)
@@ -280,7 +332,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         aggregate_facts(below, made, node.keys, on_close)
         return made
 
-    what = (node.keys, node.aggregates, node.schema, close, on_close)
+    what = (node.keys, node.aggregates, node.schema, close, on_close, probe.layout)
     return build.add("aggregate", [source], what, make, private=close is not None)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array, make_batch
 from streamsql.core.schema import Schema
+from streamsql.operators.loops import emit
 
 BoolArray = npt.NDArray[np.bool_]
 NO_WEIGHTS = np.empty(0, np.int64)
@@ -28,18 +29,30 @@ class Flat(NamedTuple):
     valid_offset: int
 
 
+_WIDTHS: dict[int, int] = {
+    t.id: 0 if t == pa.bool_() else t.bit_width >> 3
+    for t in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+        pa.uint32(), pa.uint64(), pa.float32(), pa.float64(), pa.date32(), pa.date64(),
+        pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.duration("us"),
+        pa.decimal128(1, 0),
+    )
+}  # fmt: skip
+"""Arrow type id -> bytes a value, 0 = bits."""
+
+
 def flat(array: pa.Array) -> Flat:
     """The memory of a column of at most 16 bytes a value."""
-    t = array.type
-    width = 0 if pa.types.is_boolean(t) else t.bit_width >> 3
-    if width == 0 and array.offset & 7:
+    width = _WIDTHS[array.type.id]
+    if not width and array.offset & 7:
         array = pa.concat_arrays([array, array.slice(0, 0)])
-    buffer = array.buffers()[1]
+    buffers, offset = array.buffers(), array.offset
+    buffer = buffers[1]
     address = 0 if buffer is None else buffer.address
-    address += array.offset * width if width else array.offset >> 3
+    address += offset * width if width else offset >> 3
     if array.null_count == 0:
         return Flat(address, width, 0, 0)
-    return Flat(address, width, array.buffers()[0].address, array.offset)
+    return Flat(address, width, buffers[0].address, offset)
 
 
 def int64_values(array: pa.Array) -> Int64Array:
@@ -70,27 +83,41 @@ def bitmap(valid: BoolArray | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
+_STORAGE: dict[int, Any] = {
+    t.id: {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}[t.bit_width]
+    for t in (
+        pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.date64(), pa.time32("ms"),
+        pa.time64("us"), pa.timestamp("us"), pa.duration("us"),
+    )
+} | {pa.float32().id: np.float32, pa.float64().id: np.float64}  # fmt: skip
+
+
 def to_arrow(
     values: npt.NDArray[Any], type_: pa.DataType, valid: BoolArray | None = None
 ) -> pa.Array:
     """numpy values in the exact storage of `type_` ([n], or int64 [n, 2] for 16-byte types)."""
-    if pa.types.is_boolean(type_):
+    storage = _STORAGE.get(type_.id)
+    if storage is not None:
+        data = pa.py_buffer(np.ascontiguousarray(values, storage))
+    elif pa.types.is_boolean(type_):
         data = pa.py_buffer(np.packbits(values.astype(np.bool_), bitorder="little"))
-        return pa.Array.from_buffers(type_, len(values), [bitmap(valid), data])
-    if type_.bit_width == 128:
-        data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
     else:
-        dtype = _storage(type_)
-        data = pa.py_buffer(np.ascontiguousarray(values.astype(dtype, copy=False)))
+        data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
     return pa.Array.from_buffers(type_, len(values), [bitmap(valid), data])
 
 
-def _storage(type_: pa.DataType) -> Any:
-    if pa.types.is_float64(type_):
-        return np.float64
-    if pa.types.is_float32(type_):
-        return np.float32
-    return {64: np.int64, 32: np.int32, 16: np.int16, 8: np.int8}[type_.bit_width]
+def lane_column(
+    cells: npt.NDArray[np.int64], lane: int, count: int, type_: pa.DataType
+) -> pa.Array:
+    """One lane of gathered cells as a column of an integer or time type; NULL where the lane
+    `count` is not above 0 (-1 = nowhere)."""
+    n, width = len(cells), _WIDTHS[type_.id]
+    buffer = pa.allocate_buffer(n * width + n // 8 + 1)
+    bits = buffer.address + n * width
+    nulls = emit.lane(cells, lane, count, width, buffer.address, bits)
+    if not nulls:
+        return pa.Array.from_buffers(type_, n, [None, buffer], 0)
+    return pa.Array.from_buffers(type_, n, [buffer.slice(n * width), buffer], nulls)
 
 
 def select(batch: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> pa.RecordBatch:

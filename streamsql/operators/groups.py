@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamsql.core.delta import Int64Array, make_batch
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import hash_arrays, hash_columns, hash_rows
+from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.columns import flat
@@ -40,7 +40,7 @@ class Groups:
         """exact: keys are told apart by representation (the rows of a Z-set), not by SQL
         equality."""
         self.schema = schema
-        self._hash = hash_rows if exact else hash_columns
+        self._exact = exact
         self.hashed = tuple(hashed)
         self.width = width
         self.cells: Cells = np.zeros((FIRST_SLOTS, width), np.int64)
@@ -66,9 +66,14 @@ class Groups:
 
     def upsert(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array]:
         """(slot of every row int64[n], rows int64[k] that opened a new group)."""
-        h0, h1 = self._hash(keys, self.hashed)
+        return self.upsert_columns(keys.columns, keys.num_rows)
+
+    def upsert_columns(self, columns: Sequence[pa.Array], n: int) -> tuple[Int64Array, Int64Array]:
+        """`upsert` for key columns of n rows."""
+        h0, h1 = hash_arrays([columns[i] for i in self.hashed], n, exact=self._exact)
         slots, new_rows = self.index.upsert_rows(h0, h1)
-        self._open(keys, slots, new_rows)
+        if new_rows.size:
+            self._open(columns, slots[new_rows], new_rows)
         return slots, new_rows
 
     def upsert_distinct(
@@ -79,43 +84,51 @@ class Groups:
         Rows of one batch share few keys as a rule: these are found in a table that stays in the
         processor's cache, and the index is asked for each of them once.
         """
-        local = self._local(keys)
+        columns = keys.columns
+        local = self.local(columns, keys.num_rows)
         if local is None:
-            return (*self.upsert(keys), None)
+            return (*self.upsert_columns(columns, keys.num_rows), None)
         number, first = local
-        rows = pa.array(first)
-        chosen = [keys.column(i).take(rows) for i in self.hashed]
-        h0, h1 = hash_arrays(chosen, first.size)
-        distinct, fresh = self.index.upsert_rows(h0, h1)
-        slots, new_rows = distinct[number], first[fresh]
-        self._open(keys, slots, new_rows)
-        return slots, new_rows, distinct
+        distinct, opened = self.upsert_local(columns, first)
+        return distinct[number], first[opened], distinct
 
-    def _local(self, keys: pa.RecordBatch) -> tuple[Int64Array, Int64Array] | None:
+    def upsert_local(
+        self, columns: Sequence[pa.Array], first: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """(slots of the keys at the rows `first`, which of them opened a new group); the keys are
+        distinct."""
+        rows = pa.array(first)
+        h0, h1 = hash_arrays([columns[i].take(rows) for i in self.hashed], first.size)
+        distinct, opened = self.index.upsert_rows(h0, h1)
+        if opened.size:
+            self._open(columns, distinct[opened], first[opened])
+        return distinct, opened
+
+    def local(self, columns: Sequence[pa.Array], n: int) -> tuple[Int64Array, Int64Array] | None:
         """(number of every row's key within the batch, first row of each key), or None where that
         would not pay."""
-        n = keys.num_rows
-        if not self._by_word or not self.hashed or n < LOCAL_FROM:
+        if n < LOCAL_FROM or not self._by_word or not self.hashed:
             return None
         if self._spread:
             self._spread -= 1
             return None
-        found = batch_keys([keys.column(i) for i in self.hashed], n, n // 2, self._expected)
+        found = batch_keys([columns[i] for i in self.hashed], n, n // 2, self._expected)
         if found is None:
             self._spread = SPREAD_TICKS
         else:
             self._expected = max(FIRST_SLOTS, found[1].size)
         return found
 
-    def _open(self, keys: pa.RecordBatch, slots: Int64Array, new_rows: Int64Array) -> None:
-        """Store the keys of new groups."""
-        if not new_rows.size:
-            return
+    def _open(self, columns: Sequence[pa.Array], slots: Int64Array, new_rows: Int64Array) -> None:
+        """Store the keys of new groups: the slot of each, and the row that has its key."""
         self._room(self.index.num_slots)
-        rows = pa.array(new_rows)
-        arrays = [c.take(rows) for c in keys.columns]
-        base = self.keys.append(make_batch(arrays, self.schema.arrow, new_rows.size))
-        self.key_row[slots[new_rows]] = np.arange(base, base + new_rows.size)
+        n = new_rows.size
+        arrays = list(columns)
+        if arrays and n < len(arrays[0]):
+            rows = pa.array(new_rows)
+            arrays = [c.take(rows) for c in arrays]
+        base = self.keys.append(make_batch(arrays, self.schema.arrow, n))
+        self.key_row[slots] = np.arange(base, base + n)
 
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
@@ -147,6 +160,10 @@ class Groups:
         out = np.empty((slots.size, self.width), np.int64)
         loops.gather(self.cells, slots, out)
         return out
+
+    def key_columns(self, rows: Int64Array) -> list[pa.Array]:
+        """The key columns at these rows (`key_row` of slots)."""
+        return self.keys.take_columns(rows)
 
     def key_rows(self, slots: Int64Array) -> pa.RecordBatch:
         """The key columns of these slots."""

@@ -95,7 +95,7 @@ class PaneAggregate(Aggregate):
             keys, cells = _stacked([(keys, cells), others])
         slots, new_rows = self.groups.upsert(keys)
         if self.close is not None:
-            self._note_closing(keys, slots, new_rows)
+            self._note_closing(keys.columns, slots[new_rows], new_rows)
         touched, old = self.groups.touch(slots, np.ascontiguousarray(cells[:, 0]))
         self.folding.merge(self.groups.cells, slots, cells)
         self.folding.settle(self.groups.cells, touched)

@@ -87,6 +87,10 @@ class ColumnStore:
         arrays = [column.take(rows, negative) for column in self._columns]
         return make_batch(arrays, self.schema, rows.size)
 
+    def take_columns(self, rows: Int64Array) -> list[pa.Array]:
+        """The columns of these rows (int64[n], our own memory; all of them must be there)."""
+        return [column.take(rows, False) for column in self._columns]
+
     def take_column(self, column: int, rows: Int64Array) -> pa.Array:
         """One column of these rows (all of them must be there)."""
         return self._columns[column].take(int64s(rows), False)

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamsql.kernels.order_keys import OrderColumn, decode, encode
+from streamsql.kernels.arrays import int64s
+from streamsql.kernels.order_keys import (
+    OrderColumn,
+    decode,
+    encode,
+    encode_single,
+    single_width,
+)
 from streamsql.kernels.ordered import (
     EQUAL,
     FIRST_ABOVE,
@@ -32,7 +39,7 @@ SAVED_ROWS = 65536
 
 __all__ = [
     "EQUAL", "FIRST_ABOVE", "FIRST_AT_LEAST", "LAST_AT_MOST", "LAST_BELOW",
-    "Entries", "OrderColumn", "OrderedIndex",
+    "Entries", "OrderColumn", "OrderedIndex", "Places",
 ]  # fmt: skip
 
 
@@ -46,6 +53,18 @@ class Entries:
     values: list[pa.Array]
     ties: Int64Array
     counts: Int64Array
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where keys stand among the rows of all groups, int64[n] each: rows before the key, before and
+    up to the end of its peers, before and up to the end of its group."""
+
+    own: Int64Array
+    peers_start: Int64Array
+    peers_end: Int64Array
+    group_start: Int64Array
+    group_end: Int64Array
 
 
 class OrderedIndex:
@@ -75,6 +94,7 @@ class OrderedIndex:
         self.peer_words -= sum(c.words for c in self.columns[len(self.columns) - breakers :])
         self._tree = OrderedTree(self._words, np.array(kinds, np.int64))
         self._pool = TextPool()
+        self._single = -1 if with_tie else single_width(self.columns)
         self._texts: list[int] = []  # words that are slots of the pool
         at = 1
         for column in self.columns:
@@ -141,6 +161,8 @@ class OrderedIndex:
         self, groups: Int64Array, values: Sequence[pa.Array], ties: Int64Array | None = None
     ) -> npt.NDArray[np.int64]:
         """Keys int64[n, words] of these groups, values and ties (default 0)."""
+        if self._single > 0:
+            return self._single_keys(groups, values[0])
         out = np.zeros((groups.size, self._words), np.int64)
         out[:, 0] = groups
         encode(values, self.columns, self._pool, out[:, 1 : self._value_words])
@@ -148,6 +170,16 @@ class OrderedIndex:
             out[:, -1] = ties
         if self._texts:
             self._tree.set_texts(self._pool.addresses, self._pool.sizes)
+        return out
+
+    def _single_keys(self, groups: Int64Array, values: pa.Array) -> npt.NDArray[np.int64]:
+        """`keys` where they are a group and one number."""
+        out = np.empty((groups.size, 2), np.int64)
+        valid, data = values.buffers()
+        address = 0 if data is None else data.address
+        address += values.offset * (self._single % 10)
+        bitmap = 0 if values.null_count == 0 else valid.address
+        encode_single(int64s(groups), address, self._single, bitmap, values.offset, out)
         return out
 
     def _release(self, keys: npt.NDArray[np.int64]) -> None:
@@ -164,6 +196,11 @@ class OrderedIndex:
     def last(self, groups: Int64Array) -> Int64Array:
         """Cursor of each group's last entry."""
         return self._tree.seek(groups.reshape(-1, 1), LAST_AT_MOST, 1)
+
+    def end_words(self, groups: Int64Array, last: bool) -> tuple[Int64Array, Int64Array]:
+        """Of each group's first (or last) entry: (its first column's first word int64[n], its count
+        int64[n]); 0 and 0 where there is none. `decode` makes values of words."""
+        return self._tree.ends(groups, last)
 
     def size(self, groups: Int64Array) -> Int64Array:
         """Rows of each group: the sum of its counts, int64[n]."""
@@ -211,6 +248,46 @@ class OrderedIndex:
             return below - self._tree.rank(groups.reshape(-1, 1))
         finally:
             self._release(keys)
+
+    def prefix_rank(self, values: Sequence[pa.Array], *, above: bool = False) -> int:
+        """Rows of group 0 whose first columns are below these values (arrays of one); `above`: not
+        above them. Fewer values than columns are a prefix."""
+        columns = self.columns[: len(values)]
+        keys = np.zeros((1, 1 + sum(c.words for c in columns)), np.int64)
+        encode(values, columns, self._pool, keys[:, 1:])
+        texts = [word for word in self._texts if word < keys.shape[1]]
+        if texts:
+            self._tree.set_texts(self._pool.addresses, self._pool.sizes)
+        try:
+            return int(self._tree.rank(keys, above=above)[0])
+        finally:
+            if texts:
+                self._pool.release(keys[:, texts].ravel())
+                self._tree.set_texts(self._pool.addresses, self._pool.sizes)
+
+    def positions(self, start: int, end: int) -> Int64Array:
+        """Cursors of the rows at these positions (from 0) in the order of all entries."""
+        return self._tree.select(np.arange(start, end))
+
+    def places(
+        self, groups: Int64Array, values: Sequence[pa.Array], ties: Int64Array | None = None
+    ) -> Places:
+        """Where these keys stand, whether or not they are there."""
+        keys = self.keys(groups, values, ties)
+        words = self._words if ties is not None else self.peer_words
+        tree, peers, group = self._tree, keys[:, : self.peer_words], keys[:, :1]
+        try:
+            return Places(
+                tree.rank(keys[:, :words]), tree.rank(peers), tree.rank(peers, above=True),
+                tree.rank(group), tree.rank(group, above=True),
+            )  # fmt: skip
+        finally:
+            self._release(keys)
+
+    @property
+    def tree(self) -> OrderedTree:
+        """The tree itself, for loops that walk it."""
+        return self._tree
 
     def next(self, cursors: Int64Array) -> Int64Array:
         """Cursors of the entries behind, in the same group."""

@@ -60,6 +60,9 @@ def _ordered_index() -> None:
     index.span(groups, arrays, arrays)
     index._pool._compact()
     index.add(groups, arrays, -np.ones(3, np.int64), np.arange(3))
+    numbers = OrderedIndex([OrderColumn(pa.int64(), not_null=True)])
+    numbers.add(groups, [pa.array([1, 2, 2])], np.ones(3, np.int64))
+    numbers.end_words(groups, last=True)
 
 
 EXERCISES: tuple[Exercise, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,15 @@ class Accumulator(abc.ABC):
 
     lanes: how many int64 lanes it needs. retracts: whether rows may be taken back. mergeable:
     whether
-    partial groups can be folded in (`merge`), which HOP and sessions use. Most keep
-    everything in their lanes; those that can not override the `side` methods.
+    partial groups can be folded in (`merge`), which HOP and sessions use. exact: merging gives the
+    very lanes that `add` would have given, so that a tick's rows may be folded among themselves
+    first. Most keep everything in their lanes; those that can not override the `side` methods.
     """
 
     lanes: int = 1
     retracts: bool = True
     mergeable: bool = True
+    exact: bool = False
 
     def __init__(self, call: AggregateCall) -> None:
         self.call = call
@@ -37,6 +39,11 @@ class Accumulator(abc.ABC):
     @property
     def type(self) -> SqlType:
         return self.call.type
+
+    def shown_by(self) -> Sequence[tuple[int, bool]] | None:
+        """Lanes that say all of `result`, each with whether only its being above 0 does: two
+        states print the same exactly where these agree. None = compare what is printed."""
+        return None
 
     @abc.abstractmethod
     def add(

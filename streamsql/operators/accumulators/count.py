@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
 from streamsql.operators.accumulators.base import Accumulator, Cells
-from streamsql.operators.columns import flat, to_arrow
+from streamsql.operators.columns import flat, lane_column
 from streamsql.operators.loops import accumulate as loops
 
 
@@ -18,6 +20,10 @@ class CountRows(Accumulator):
     """
 
     lanes = 0
+    exact = True
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((0, False),)
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -28,7 +34,7 @@ class CountRows(Accumulator):
         return None
 
     def result(self, cells: Cells) -> pa.Array:
-        return to_arrow(cells[:, 0], self.type.arrow)
+        return lane_column(cells, 0, -1, self.type.arrow)
 
 
 class Count(Accumulator):
@@ -37,6 +43,11 @@ class Count(Accumulator):
     Algebra:  count(Z) = sum of weights over rows with x not NULL.  Linear.
     State:    one number a group.
     """
+
+    exact = True
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at, False),)
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -48,7 +59,7 @@ class Count(Accumulator):
         loops.merge_sums(cells, self.at, slots, part, 1)
 
     def result(self, cells: Cells) -> pa.Array:
-        return to_arrow(cells[:, self.at], self.type.arrow)
+        return lane_column(cells, self.at, -1, self.type.arrow)
 
 
 def validity(column: pa.Array) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,10 @@ from streamsql.core.delta import Int64Array
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
 from streamsql.kernels.hashing import hash_arrays
-from streamsql.kernels.order_keys import OrderColumn, can_order
+from streamsql.kernels.order_keys import OrderColumn, can_order, floats_of
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
-from streamsql.operators.columns import flat, to_arrow
+from streamsql.operators.columns import flat, lane_column, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.state.column_store import ColumnStore
 from streamsql.state.ordered_index import OrderedIndex
@@ -37,11 +37,15 @@ class Extreme(Accumulator):
 
     lanes = 2
     retracts = False
+    exact = True
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
         self.sign = 1 if call.function == "max" else -1
         self.real = call.args[0].type.is_float
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at, True), (self.at + 1, False))
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -54,19 +58,17 @@ class Extreme(Accumulator):
         loops.merge_extreme(cells, self.at, slots, part, self.sign, self.real)
 
     def result(self, cells: Cells) -> pa.Array:
-        values = np.ascontiguousarray(cells[:, self.at + 1])
-        if self.real:
-            values = values.view(np.float64)
+        if not self.real:
+            return lane_column(cells, self.at + 1, self.at, self.type.arrow)
+        values = np.ascontiguousarray(cells[:, self.at + 1]).view(np.float64)
         return to_arrow(values, self.type.arrow, cells[:, self.at] > 0)
 
 
-class OrderedExtreme(Accumulator):
-    """MIN and MAX of values that may be taken back, of any type that has an order.
+class Multiset(Accumulator):
+    """What MIN and MAX share where values may be taken back.
 
     Algebra:  the first or last of the values that are left.  Not linear.
-    State:    [count, reference] a group; `values`: (group, value) -> count in order; `shown`: the
-    value each
-              group shows now, which the reference names.
+    State:    [count, what is shown] a group; `values`: (group, value) -> count in order.
     Cost:     O(log values) a row.
     """
 
@@ -77,7 +79,6 @@ class OrderedExtreme(Accumulator):
         super().__init__(call)
         type_ = call.args[0].type.arrow
         self.values = OrderedIndex([OrderColumn(type_, not_null=True)])
-        self.shown = ColumnStore(pa.schema([("c0", type_)]))
         self.latest = call.function == "max"
 
     def add(
@@ -90,11 +91,70 @@ class OrderedExtreme(Accumulator):
             weights = weights[kept] if weights.size else weights
         loops.count_valid(cells, self.at, slots, weights, 0, 0)
         counts = weights if weights.size else np.ones(slots.size, np.int64)
-        if weights.size:
+        if weights.size > 1:
             # a value may be taken back before it comes, within one tick
             order = np.argsort(counts < 0, kind="stable")
             slots, counts, column = slots[order], counts[order], column.take(pa.array(order))
         self.values.add(slots, [column], counts)
+
+    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
+        raise NotImplementedError("ordered multisets are not merged")
+
+    def free(self, slots: Int64Array) -> None:
+        if self.values.entries:
+            self.values.remove_groups(slots)
+
+    def side_rows(self) -> int:
+        return self.values.entries
+
+    def side_bytes(self) -> int:
+        return self.values.nbytes
+
+    def save(self) -> Mapping[str, pa.Table]:
+        return saved.nest("values", self.values.save())
+
+    def load(self, state: Mapping[str, pa.Table]) -> None:
+        self.values.load(saved.inner("values", state))
+
+
+class OrderedWord(Multiset):
+    """MIN and MAX under deletes of numbers, dates and times: the cell holds the value's word.
+
+    State:    [count, word] a group, beside `values`.
+    """
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self.real = call.args[0].type.is_float
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at, True), (self.at + 1, False))
+
+    def settle(self, cells: Cells, touched: Int64Array) -> None:
+        words, _ = self.values.end_words(touched, self.latest)
+        loops.scatter(cells, self.at + 1, touched, words)
+
+    def result(self, cells: Cells) -> pa.Array:
+        if not self.real:
+            return lane_column(cells, self.at + 1, self.at, self.type.arrow)
+        words = np.ascontiguousarray(cells[:, self.at + 1])
+        return to_arrow(floats_of(words), self.type.arrow, cells[:, self.at] > 0)
+
+
+class OrderedExtreme(Multiset):
+    """MIN and MAX under deletes of text, NUMERIC, intervals.
+
+    State:    [count, reference] a group, beside `values`; `shown`: the value each group
+              shows now, which the reference names.
+    """
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        type_ = call.args[0].type.arrow
+        self.shown = ColumnStore(pa.schema([("c0", type_)]))
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at + 1, False),)
 
     def settle(self, cells: Cells, touched: Int64Array) -> None:
         find = self.values.last if self.latest else self.values.first
@@ -106,13 +166,17 @@ class OrderedExtreme(Accumulator):
         a, b = hash_arrays([new], exact=True), hash_arrays([before], exact=True)
         differs = (a[0] != b[0]) | (a[1] != b[1]) | (held == 0)
         cells[touched[found.counts <= 0], self.at + 1] = 0
+        if not bool(differs.any()):
+            return
         fresh = new.take(pa.array(np.flatnonzero(differs)))
         base = self.shown.append(pa.record_batch([fresh], schema=self.shown.schema))
         cells[touched[there[differs]], self.at + 1] = base + 1 + np.arange(len(fresh))
 
     def tidy(self, cells: Cells) -> None:
-        held = int(np.count_nonzero(cells[:, self.at + 1])) if self._is_full() else 0
-        if (held and self.shown.num_rows > 2 * held + SPARE_ROWS) or (self._is_full() and not held):
+        if not self._is_full():
+            return
+        held = int(np.count_nonzero(cells[:, self.at + 1]))
+        if not held or self.shown.num_rows > 2 * held + SPARE_ROWS:
             slots = np.flatnonzero(cells[:, self.at + 1])
             self.shown.rebuild(cells[slots, self.at + 1] - 1)
             cells[slots, self.at + 1] = 1 + np.arange(slots.size)
@@ -123,28 +187,19 @@ class OrderedExtreme(Accumulator):
 
     _looked_at = 0
 
-    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
-        raise NotImplementedError("ordered multisets are not merged")
-
     def result(self, cells: Cells) -> pa.Array:
-        found = self.shown.take(cells[:, self.at + 1] - 1, negative=True).column(0)
+        rows = cells[:, self.at + 1] - 1
+        found = self.shown.take(rows, negative=True).column(0)
         return found if found.type == self.type.arrow else found.cast(self.type.arrow)
 
-    def free(self, slots: Int64Array) -> None:
-        if self.values.entries:
-            self.values.remove_groups(slots)
-
-    def side_rows(self) -> int:
-        return self.values.entries
-
     def side_bytes(self) -> int:
-        return self.values.nbytes + self.shown.nbytes
+        return super().side_bytes() + self.shown.nbytes
 
     def save(self) -> Mapping[str, pa.Table]:
-        return {**saved.nest("values", self.values.save()), "shown": self.shown.table()}
+        return {**super().save(), "shown": self.shown.table()}
 
     def load(self, state: Mapping[str, pa.Table]) -> None:
-        self.values.load(saved.inner("values", state))
+        super().load(state)
         for batch in state["shown"].to_batches():
             self.shown.append(batch)
 
@@ -154,4 +209,6 @@ def make_extreme(call: AggregateCall, append_only: bool) -> Accumulator | None:
     source = call.args[0].type
     if append_only and source.kind in _WORDS:
         return Extreme(call)
+    if source.kind in _WORDS:
+        return OrderedWord(call)
     return OrderedExtreme(call) if can_order(source.arrow) else None

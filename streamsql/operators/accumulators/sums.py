@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,7 +13,7 @@ from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.accumulators.exact import ExactReal
-from streamsql.operators.columns import flat, to_arrow
+from streamsql.operators.columns import flat, lane_column, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import wide
 
@@ -24,6 +26,10 @@ class SumSmall(Accumulator):
     """
 
     lanes = 2
+    exact = True
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at, True), (self.at + 1, False))
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -35,7 +41,7 @@ class SumSmall(Accumulator):
         loops.merge_sums(cells, self.at, slots, part, 2)
 
     def result(self, cells: Cells) -> pa.Array:
-        return to_arrow(cells[:, self.at + 1], self.type.arrow, cells[:, self.at] > 0)
+        return lane_column(cells, self.at + 1, self.at, self.type.arrow)
 
 
 class SumWide(Accumulator):
@@ -47,11 +53,16 @@ class SumWide(Accumulator):
     """
 
     lanes = 3
+    exact = True
 
     def __init__(self, call: AggregateCall, scale: int, as_decimal: bool) -> None:
         super().__init__(call)
         self.scale = scale
         self.as_decimal = as_decimal
+        self._stored = pa.decimal128(38, scale)
+
+    def shown_by(self) -> Sequence[tuple[int, bool]] | None:
+        return ((self.at, True), (self.at + 1, False), (self.at + 2, False))
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -69,8 +80,18 @@ class SumWide(Accumulator):
         loops.merge_wide(cells, self.at + 1, slots, part)
 
     def result(self, cells: Cells) -> pa.Array:
-        words = np.ascontiguousarray(cells[:, self.at + 1 : self.at + 3])
-        return _decimals(words, cells[:, self.at] > 0, self.type.arrow, self.scale)
+        target = self.type.arrow
+        if pa.types.is_integer(target):
+            words = np.ascontiguousarray(cells[:, self.at + 1 : self.at + 3])
+            return _decimals(words, cells[:, self.at] > 0, target, self.scale)
+        n = len(cells)
+        buffer = pa.allocate_buffer(16 * n + n // 8 + 1)
+        nulls = wide.decimals(cells, self.at, buffer.address, buffer.address + 16 * n)
+        if nulls < 0:
+            raise NumericValueOutOfRange("value overflows numeric format")
+        bits = buffer.slice(16 * n) if nulls else None
+        found = pa.Array.from_buffers(self._stored, n, [bits, buffer], nulls)
+        return found if self._stored == target else found.cast(target)
 
 
 class AverageWide(SumWide):
@@ -79,6 +100,9 @@ class AverageWide(SumWide):
     Algebra:  avg = sum / count.  Linear in its two parts.
     State:    as SumWide.
     """
+
+    def shown_by(self) -> None:
+        return None
 
     def result(self, cells: Cells) -> pa.Array:
         target = self.type.arrow
@@ -98,6 +122,10 @@ class SumInterval(Accumulator):
     """
 
     lanes = 4
+    exact = True
+
+    def shown_by(self) -> Sequence[tuple[int, bool]]:
+        return ((self.at, True), *((self.at + i, False) for i in range(1, 4)))
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None

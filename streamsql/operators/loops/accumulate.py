@@ -67,24 +67,10 @@ def gather(cells: Cells, slots: Any, out: Cells) -> None:
 
 
 @kernel
-def changed(old: Cells, new: Cells, out: Any) -> None:
-    """out: bool[m], whether anything but the stamp differs."""
-    for i in range(out.size):
-        differs = old[i, 0] != new[i, 0]
-        for k in range(2, old.shape[1]):
-            differs = differs or old[i, k] != new[i, k]
-        out[i] = differs
-
-
-@kernel
-def first_rows(slots: Any, first_new: int, out: Any) -> None:
-    """out: int64[new groups], the first row of each; new groups are numbered in order of
-    appearance."""
-    expected = first_new
+def scatter(cells: Cells, at: int, slots: Any, values: Any) -> None:
+    """cells[slots[i], at] = values[i]."""
     for i in range(slots.size):
-        if slots[i] == expected:
-            out[expected - first_new] = i
-            expected += 1
+        cells[slots[i], at] = values[i]
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsql.kernels.bits import mum
+from streamsql.kernels.bits import mum, store_i64, store_u8
 from streamsql.kernels.jit import Word, device, kernel
 
 U0, U1 = np.uint64(0), np.uint64(1)
@@ -105,6 +105,34 @@ def out_of_range(low: Any, high: Any, out: Any) -> bool:
         out[i] = h > TOP_HIGH or (h == TOP_HIGH and w >= TOP_LOW)
         some = some or out[i]
     return some
+
+
+@kernel
+def decimals(cells: Any, at: int, out: int, bits: int) -> int:
+    """Lanes [count, low, high] from `at` on as decimal128 values at the address `out`, with a
+    validity bitmap at `bits`: NULL where the count is not above 0. Returns the number of NULLs, or
+    -1 if a number has more than 38 digits."""
+    nulls = 0
+    byte = U0
+    n = cells.shape[0]
+    for i in range(n):
+        low, high = 0, 0
+        if cells[i, at] > 0:
+            byte |= U1 << np.uint64(i & 7)
+            low, high = cells[i, at + 1], cells[i, at + 2]
+            h, w = np.uint64(high), np.uint64(low)
+            if high < 0:
+                h, w = negate(h, w)
+            if h > TOP_HIGH or (h == TOP_HIGH and w >= TOP_LOW):
+                return -1
+        else:
+            nulls += 1
+        if i & 7 == 7 or i == n - 1:
+            store_u8(bits + (i >> 3), byte)
+            byte = U0
+        store_i64(out + 16 * i, low)
+        store_i64(out + 16 * i + 8, high)
+    return nulls
 
 
 @kernel
