@@ -1,4 +1,5 @@
-"""Every line of the README's tour is run, in order, and answers what stands under it."""
+"""Every line of the README's tour and of the SQL page is run, in order, and answers what stands
+under it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 import streamsql
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "docs/sql.md")
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Block:
     answer: str | None
 
 
-def blocks() -> list[Block]:
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.S | re.M)
+def blocks(page: str = "README.md") -> list[Block]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.S | re.M)
     out = []
     for i, (language, text) in enumerate(found):
         if language == "text":
@@ -40,11 +42,13 @@ def blocks() -> list[Block]:
     return out
 
 
-def test_readme_has_no_other_kinds_of_block() -> None:
-    assert {b.language for b in blocks()} <= {"sh", "sql", "python"}
+@pytest.mark.parametrize("page", PAGES)
+def test_page_has_no_other_kinds_of_block(page: str) -> None:
+    assert {b.language for b in blocks(page)} <= {"sh", "sql", "python"}
 
 
-def test_sql_of_the_tour_answers_what_it_says() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_sql_of_the_page_answers_what_it_says(page: str) -> None:
     from streamsql_server.server import Server
 
     with streamsql.connect() as database:
@@ -54,7 +58,7 @@ def test_sql_of_the_tour_answers_what_it_says() -> None:
             with psycopg.connect(
                 host="127.0.0.1", port=server.port, dbname="streamsql", user="tour", autocommit=True
             ) as connection:
-                for block in (b for b in blocks() if b.language == "sql"):
+                for block in (b for b in blocks(page) if b.language == "sql"):
                     lines = []
                     for statement in re.split(r";$", block.text.strip(), flags=re.M):
                         if statement.strip():  # one by one, as psql sends what is typed
