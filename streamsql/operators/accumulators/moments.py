@@ -6,12 +6,22 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
-from streamsql.core.types import Kind
+from streamsql.core.types import Kind, SqlType
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.accumulators.doubled import (
+    Pair,
+    decimals,
+    divide,
+    fits,
+    product,
+    root,
+    two_sum,
+)
 from streamsql.operators.accumulators.exact import Digits, add_values
 from streamsql.operators.columns import flat, to_arrow
 from streamsql.operators.loops import accumulate as loops
@@ -58,25 +68,27 @@ class Moments(Accumulator):
 
 
 class ExactMoments(Accumulator):
-    """Variance of values whose rows may be taken back: exact sums of x and of x * x.
+    """Variance of values whose rows may be taken back, and of exact numbers: sums of x and x * x.
 
-    Algebra:  linear: n, sum x, sum x^2; the variance is (n * sum x^2 - (sum x)^2) / n^2 in
-    doubled precision.
-    State:    [count, NaNs, +inf, -inf, n * variance] a group, and the digits of two sums.
+    Algebra:  linear: n, sum x, sum x^2, all exact; the variance is (n * sum x^2 - (sum x)^2) / n^2
+              in doubled precision, so that integers and NUMERIC have all digits that are shown.
+    State:    [count, NaNs, +inf, -inf, n * variance and what it leaves out] a group, and the
+              digits of two sums.
     """
 
-    lanes = 5
+    lanes = 6
     mergeable = False
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
         self.sums, self.squares = Digits(), Digits()
+        self.unit = 10.0 ** -exact_scale(call.args[0].type)
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
     ) -> None:
         assert column is not None
-        column = as_number(column)
+        column = unscaled(column, self.call.args[0].type)
         add_values(self.sums, cells, self.at, slots, weights, column, squares=False)
         add_values(self.squares, cells, self.at, slots, weights, column, squares=True)
 
@@ -89,20 +101,28 @@ class ExactMoments(Accumulator):
         q, q_rest = self.squares.totals(touched, rest=True)
         with np.errstate(all="ignore"):
             # n * q - s * s in doubled precision: the leading parts cancel, the rests remain
-            nq, nq_rest = _product(count, q)
-            ss, ss_rest = _product(s, s)
-            top = nq - ss
-            rest = _sum_error(nq, -ss, top) + nq_rest - ss_rest + count * q_rest - 2.0 * s * s_rest
-            spread = np.maximum(top + rest, 0.0) / np.maximum(count, 1.0)
-        cells[touched, self.at + 4] = spread.view(np.int64)
+            nq, nq_rest = product(count, q)
+            ss, ss_rest = product(s, s)
+            top, error = two_sum(nq, -ss)
+            rest = error + nq_rest - ss_rest + count * q_rest - 2.0 * s * s_rest
+            spread = divide(two_sum(top, rest), np.maximum(count, 1.0))
+        cells[touched, self.at + 4] = spread[0].view(np.int64)
+        cells[touched, self.at + 5] = spread[1].view(np.int64)
 
     def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
         raise NotImplementedError("exact sums are not merged")
 
     def result(self, cells: Cells) -> pa.Array:
-        spread = np.ascontiguousarray(cells[:, self.at + 4]).view(np.float64)
+        count = cells[:, self.at]
+        high = np.ascontiguousarray(cells[:, self.at + 4]).view(np.float64)
+        low = np.ascontiguousarray(cells[:, self.at + 5]).view(np.float64)
+        if pa.types.is_decimal(self.call.type.arrow):
+            found = exact_variance(self.call, count, (high, low), self.unit)
+            if found is not None:
+                return found
         special = (cells[:, self.at + 1 : self.at + 4] > 0).any(axis=1)
-        return variance(self.call, cells[:, self.at], np.where(special, np.nan, spread))
+        spread = np.where(special, np.nan, high * self.unit * self.unit)
+        return variance(self.call, count, spread)
 
     def free(self, slots: Int64Array) -> None:
         self.sums.free(slots)
@@ -142,28 +162,48 @@ def variance(call: AggregateCall, count: Int64Array, spread: np.ndarray) -> pa.A
     return found if found.type == target else found.cast(target)
 
 
+def exact_variance(
+    call: AggregateCall, count: Int64Array, spread: Pair, unit: float
+) -> pa.Array | None:
+    """`variance` of exact numbers in units of `unit`, all digits right; None if it is too large."""
+    sample = not call.function.endswith("_pop")
+    valid = count >= (2 if sample else 1)
+    zero = ~valid | (spread[0] <= 0.0)
+    spread = (np.where(zero, 0.0, spread[0]), np.where(zero, 0.0, spread[1]))
+    rows = np.maximum(count - (1 if sample else 0), 1).astype(np.float64)
+    found = divide(spread, rows * (1.0 / unit))
+    found = divide(found, np.full(count.size, 1.0 / unit))
+    if call.function.startswith("stddev"):
+        found = root(found)
+    if not fits(found):
+        return None
+    target = call.type.arrow
+    made = decimals(found, target.scale).cast(target)
+    return pc.if_else(pa.array(valid), made, pa.scalar(None, target))
+
+
+def exact_scale(type_: SqlType) -> int:
+    """Decimals of a NUMERIC whose unscaled integers the loops add exactly; else 0."""
+    return type_.scale or 0 if _unscaled(type_) else 0
+
+
+def _unscaled(type_: SqlType) -> bool:
+    arrow = type_.arrow
+    # as in a plain query: of more digits the squares have no room in 38
+    return bool(pa.types.is_decimal(arrow)) and 2 * arrow.precision <= 28
+
+
+def unscaled(column: pa.Array, type_: SqlType) -> pa.Array:
+    """The column as floats or integers the loops can read; NUMERIC in units of its last digit."""
+    if _unscaled(type_):
+        arrow = pa.decimal128(type_.arrow.precision, 0)
+        return column.view(arrow).cast(pa.int64())
+    return as_number(column)
+
+
 def as_number(column: pa.Array) -> pa.Array:
     """The column as floats or integers the loops can read."""
     return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
-
-
-def _product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(a * b rounded, what rounding left out): Dekker's product."""
-    high = a * b
-    a1, b1 = _upper(a), _upper(b)
-    a2, b2 = a - a1, b - b1
-    return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2
-
-
-def _upper(a: np.ndarray) -> np.ndarray:
-    split = 134217729.0 * a
-    return split - (split - a)
-
-
-def _sum_error(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """What a + b = total left out: Knuth's two-sum."""
-    part = total - a
-    return (a - (total - part)) + (b - part)
 
 
 def make_moments(call: AggregateCall, append_only: bool) -> Accumulator | None:
@@ -171,4 +211,4 @@ def make_moments(call: AggregateCall, append_only: bool) -> Accumulator | None:
     source = call.args[0].type
     if not (source.is_float or source.is_integer or source.kind is Kind.NUMERIC):
         return None
-    return Moments(call) if append_only else ExactMoments(call)
+    return Moments(call) if append_only and source.is_float else ExactMoments(call)
