@@ -175,3 +175,20 @@ def split_nearest(node: Join) -> NearestJoin | None:
         left, right, parts.left_keys, parts.right_keys, left_time, right_time, rest.function,
         parts.left_width, parts.right_width,
     )  # fmt: skip
+
+
+def extend(
+    parts: EquiJoin, moment: Call, rest: list[Expr]
+) -> tuple[EquiJoin, int, int, tuple[Expr, ...]]:
+    """The join with the two sides of a comparison as columns: (join, left's column, right's column,
+    `rest` over the extended inputs)."""
+    wide = len(parts.left.schema)
+    early, late = moment.args
+    late = remap_columns(late, {i: i - wide for i in columns_used(late)})
+    left, (left_time,) = _with_keys(parts.left, [early])
+    right, (right_time,) = _with_keys(parts.right, [late])
+    wider = len(left.schema) - wide
+    moved = tuple(
+        remap_columns(e, {i: i + wider if i >= wide else i for i in columns_used(e)}) for e in rest
+    )
+    return replace(parts, left=left, right=right, residual=None), left_time, right_time, moved

@@ -177,8 +177,18 @@ def _filter(p: Filter) -> str:
     return f"Filter {render(p.predicate, labels(p.input))}"
 
 
+_JOIN_WORDS = {
+    "asof": "ASOF",
+    "asof_left": "ASOF LEFT",
+    "lookup": "TEMPORAL (processing time)",
+    "lookup_left": "TEMPORAL (processing time) LEFT",
+    "versioned": "TEMPORAL (event time)",
+    "versioned_left": "TEMPORAL (event time) LEFT",
+}
+
+
 def _join(p: Join) -> str:
-    words = {"asof": "ASOF", "asof_left": "ASOF LEFT"}.get(p.kind, p.kind.upper())
+    words = _JOIN_WORDS.get(p.kind, p.kind.upper())
     text = f"{words} JOIN"
     if p.lateral:
         text += " LATERAL"

@@ -84,9 +84,13 @@ class Filter(Unary):
     predicate: Expr
 
 
+TEMPORAL_KINDS = frozenset({"lookup", "lookup_left", "versioned", "versioned_left"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Join(LogicalPlan):
-    """kind: inner, left, right, full, cross, semi, anti, asof, asof_left.
+    """kind: inner, left, right, full, cross, semi, anti, asof, asof_left, lookup, lookup_left,
+    versioned, versioned_left.
 
     condition: over left's columns followed by right's. Output: left ++ right (semi, anti: left
     only).
@@ -95,7 +99,8 @@ class Join(LogicalPlan):
     lateral: `right` may hold OuterRef(depth=1) to left's columns. asof: the equalities and exactly
     one inequality (lt, le, gt, ge) are in `condition`, each with its left side over left's columns;
     of equally near right rows the greatest one by its columns (each DESC NULLS LAST, in order) is
-    taken.
+    taken. lookup: temporal join by processing time. versioned: by event time; the condition ends in
+    `left time >= right's watermark column`.
     """
 
     left: LogicalPlan
@@ -104,6 +109,11 @@ class Join(LogicalPlan):
     condition: Expr | None = None
     lateral: bool = False
     null_aware: bool = False
+
+    @property
+    def is_temporal(self) -> bool:
+        """FOR SYSTEM_TIME AS OF: what a row is put beside depends on when it came."""
+        return self.kind in TEMPORAL_KINDS
 
     def inputs(self) -> tuple[LogicalPlan, ...]:
         return (self.left, self.right)

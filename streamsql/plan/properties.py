@@ -151,14 +151,15 @@ def equal_pairs(condition: Expr | None, left_width: int) -> list[tuple[int, int]
 
 def _of_join(p: Join) -> Iterable[Key]:
     left = unique_keys(p.left)
-    if p.kind in ("semi", "anti", "asof", "asof_left"):
+    if p.kind in ("semi", "anti", "asof", "asof_left", "versioned", "versioned_left"):
         return left
     width = len(p.left.schema)
     right = unique_keys(p.right)
     moved = [tuple(c + width for c in key) for key in right]
     found: list[Key] = [(*a, *b) for a in left for b in moved]
     pairs = equal_pairs(p.condition, width)
-    if p.kind in ("inner", "cross", "left") and _covered(right, {j for _, j in pairs}):
+    keeps_left = ("inner", "cross", "left", "lookup", "lookup_left")
+    if p.kind in keeps_left and _covered(right, {j for _, j in pairs}):
         found += left
     matches_once = _covered(left, {i for i, _ in pairs})
     if p.kind in ("inner", "cross", "right") and not p.lateral and matches_once:
@@ -304,7 +305,7 @@ def _of_join_sides(plan: Join) -> frozenset[int]:
         return left
     width = len(plan.left.schema)
     right = frozenset(c + width for c in watermark_columns(plan.right))
-    if plan.kind in ("left", "asof_left"):
+    if plan.kind in ("left", "asof", "asof_left") or plan.is_temporal:
         return left
     if plan.kind == "right":
         return right

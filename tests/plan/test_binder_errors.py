@@ -175,7 +175,7 @@ ERRORS: tuple[tuple[str, str, int | None, str], ...] = (
     ("SELECT * FROM TUMBLE(ev, ts, INTERVAL '1 day', tz => 'Mars/Olympus')", "22023", 53,
      'time zone "Mars/Olympus" not recognized'),
     ("SELECT * FROM t FOR SYSTEM_TIME AS OF 5", "0A000", 14,
-     "FOR SYSTEM_TIME AS OF is not supported yet"),
+     "FOR SYSTEM_TIME AS OF stands behind the right side of a join here"),
 )  # fmt: skip
 
 

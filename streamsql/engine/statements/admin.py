@@ -8,7 +8,12 @@ import pyarrow as pa
 
 from streamsql.core.clock import ManualClock
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import CardinalityViolation, DataError, ObjectNotInPrerequisiteState
+from streamsql.core.errors import (
+    CardinalityViolation,
+    DataError,
+    FeatureNotSupported,
+    ObjectNotInPrerequisiteState,
+)
 from streamsql.core.types import BIGINT, TEXT, TIMESTAMPTZ
 from streamsql.dialect.statements import (
     AdvanceClock,
@@ -31,6 +36,8 @@ from streamsql.engine.storage.watermarks import to_us
 from streamsql.engine.views import bind_view
 from streamsql.functions.expressions import Literal
 from streamsql.functions.literals import parse_literal, to_arrow_scalar
+from streamsql.plan.nodes import Join
+from streamsql.plan.visit import walk_plan
 from streamsql.state.consolidate import consolidate
 
 if TYPE_CHECKING:
@@ -111,6 +118,11 @@ def run_verify(
     relation = lookup(session, statement.name, kinds=("materialized_view",))
     engine = session.engine
     plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
+    if any(isinstance(node, Join) and node.is_temporal for node in walk_plan(plan)):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: a temporal join shows what its right side held '
+            "when each row came, which is not kept",
+        )
     if depends_on_arrival(relation, plan, engine):
         return engine.call(lambda: _verify_by_replay(engine, relation))
     view = engine.read_view()

@@ -205,9 +205,10 @@ def _refuse_table_options(node: exp.Table) -> None:
     version = node.args.get("version")
     if version is not None:
         raise FeatureNotSupported(
-            "FOR SYSTEM_TIME AS OF is not supported yet",
+            "FOR SYSTEM_TIME AS OF stands behind the right side of a join here",
             position=position_of(node.this),
-            hint="Use an ASOF JOIN on the two time columns, or read the present version.",
+            hint="Write l JOIN r FOR SYSTEM_TIME AS OF {PROCTIME() | l.time} ON …; a plain SELECT "
+            "can also read a version or a time.",
         )
 
 

@@ -40,7 +40,8 @@ def join_schema(left: Schema, right: Schema, kind: str) -> Schema:
     if kind in ("semi", "anti"):
         return left
     left_columns = _nullable(left) if kind in ("right", "full") else left.columns
-    right_columns = _nullable(right) if kind in ("left", "full", "asof_left") else right.columns
+    fills_right = kind in ("left", "full") or kind.endswith("_left")
+    right_columns = _nullable(right) if fills_right else right.columns
     return Schema(left_columns + right_columns)
 
 
@@ -142,6 +143,10 @@ def join_items(join: exp.Join, env: Env, left: FromItem, start: int, first_colum
 
     syntax = read_syntax(join)
     node = join.this
+    if isinstance(node, exp.Table) and node.args.get("version") is not None:
+        from streamsql.plan.binder.temporal import temporal_join
+
+        return temporal_join(node, env, left, syntax, start, first_column)
     if is_function_item(node):
         return join_function(node, env, left, syntax, start, first_column)
     lateral = False

@@ -61,9 +61,9 @@ def _node(node: LogicalPlan) -> LogicalPlan:
 
 def _join(node: Join) -> LogicalPlan:
     left, right = is_empty(node.left), is_empty(node.right)
-    if node.kind in ("inner", "cross", "semi", "asof") and (left or right):
+    if node.kind in ("inner", "cross", "semi", "asof", "lookup", "versioned") and (left or right):
         return nothing(node)
-    if node.kind in ("left", "anti", "asof_left") and left:
+    if (node.kind in ("left", "anti") or node.kind.endswith("_left")) and left:
         return nothing(node)
     if node.kind == "right" and right:
         return nothing(node)

@@ -141,7 +141,7 @@ def _recursive(plan: RecursiveCte, predicates: Predicates) -> Pushed:
 
 
 def _join(plan: Join, predicates: Predicates) -> Pushed:
-    if plan.kind in ("semi", "anti", "asof", "asof_left"):
+    if plan.kind in ("semi", "anti", "asof", "asof_left") or plan.is_temporal:
         return _one_sided_join(plan, predicates)
     plan = _without_needless_outer(plan, predicates)
     width = len(plan.left.schema)
@@ -208,7 +208,7 @@ def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
     kept: Predicates = []
     for p in parts_of(plan.condition):
         side = _side(p, width) if can_move(p) else "both"
-        if plan.kind.startswith("asof") or plan.null_aware:
+        if plan.kind.startswith("asof") or plan.null_aware or plan.is_temporal:
             kept.append(p)
         elif side == "right":
             to_right.append(_to_right(plan, p))

@@ -188,6 +188,11 @@ _JOIN_WORDS = {
     "right": "RIGHT JOIN",
     "full": "FULL JOIN",
     "cross": "CROSS JOIN",
+    # over one state of the tables the right rows are what they are now
+    "lookup": "JOIN",
+    "lookup_left": "LEFT JOIN",
+    "versioned": "JOIN",
+    "versioned_left": "LEFT JOIN",
 }
 
 
