@@ -37,7 +37,7 @@ INSERT_GOES_ON = frozenset({"flink", "ksql", "arroyo"})
 class Difference:
     """What the canonical form does not say as the other system meant it.
 
-    kind: names | types | keys | time | emit | order | lifetime | connector | function | ignored.
+    kind: keys | types | time | lifetime | ignored (see docs/dialects.md).
     text: one sentence. position: 0-based offset in the statement's text.
     """
 

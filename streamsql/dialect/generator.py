@@ -53,13 +53,14 @@ class _Generator(RisingWave.Generator):
         exp.IgnoreNulls: lambda self, node: f"{self.sql(node, 'this')} IGNORE NULLS",
         exp.RespectNulls: lambda self, node: f"{self.sql(node, 'this')} RESPECT NULLS",
         exp.TableAlias: lambda self, node: self.table_alias(node),
+        exp.Distinct: lambda self, node: self.distinct(node),
         exp.Pow: lambda self, node: self.binary(node, "^"),
         exp.BitwiseXor: lambda self, node: self.binary(node, "#"),
         exp.Operator: lambda self, node: (
             f"{self.sql(node, 'this')} {node.args['operator']} {self.sql(node, 'expression')}"
         ),
         exp.Struct: lambda self, node: f"STRUCT({self.struct_fields(node)})",
-        exp.Identifier: lambda self, node: _quote(node.name),
+        exp.Identifier: lambda self, node: quote(node.name),
         exp.Bracket: lambda self, node: (
             f"{self.sql(node, 'this')}[{self.expressions(node, flat=True)}]"
         ),
@@ -74,8 +75,16 @@ class _Generator(RisingWave.Generator):
         schema = node.meta.get("schema")
         if schema is None and name in _FORMS:
             return _FORMS[name](self, node.expressions) or f"{name}({arguments})"
-        prefix = "" if schema is None else _quote(schema) + "."
+        prefix = "" if schema is None else quote(schema) + "."
         return f"{prefix}{_quote_function(name, qualified=schema is not None)}({arguments})"
+
+    def distinct(self, node: exp.Distinct) -> str:
+        """DISTINCT, DISTINCT ON (keys), DISTINCT arguments."""
+        keys = node.args.get("on")
+        if keys is not None:
+            return f"DISTINCT ON ({self.expressions(keys, flat=True)})"
+        arguments = self.expressions(node, flat=True)
+        return f"DISTINCT {arguments}" if arguments else "DISTINCT"
 
     def quantified(self, node: exp.Expression) -> str:
         """(subquery) or (array) after ANY and ALL."""
@@ -179,10 +188,10 @@ def _quote_function(name: str, *, qualified: bool) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
     """A name, in quotes only where it needs them.
 
-    >>> _quote("total"), _quote("Total"), _quote("order")
+    >>> quote("total"), quote("Total"), quote("order")
     ('total', '"Total"', '"order"')
     """
     from streamsql.dialect.keywords import NOT_COLUMN

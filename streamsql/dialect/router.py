@@ -124,7 +124,7 @@ def _parse_one(sql: str, tokens: list[Token], dialect: str) -> tuple[Statement, 
     notices = (*statement.notices, *parser.notices)
     differences = [
         dataclasses.replace(d, position=d.position + base)
-        for d in dict.fromkeys(parser.differences)
+        for d in sorted(dict.fromkeys(parser.differences), key=lambda d: d.position)
     ]
     whole = dataclasses.replace(statement, sql=text, position=base, notices=notices)
     return whole, differences

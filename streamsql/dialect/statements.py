@@ -451,9 +451,12 @@ class Verify(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Statement):
-    """TRANSLATE '<statement>'."""
+    """TRANSLATE '<statements>' [FROM 'dialect']; dialect None = the session's. start: offset of the
+    string in the statement's text."""
 
     text: str
+    dialect: str | None = None
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

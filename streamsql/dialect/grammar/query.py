@@ -77,7 +77,7 @@ class QueryGrammar(RelationGrammar):
         self.accept_sequence("MUTUALLY", "RECURSIVE")
         if self.at("("):
             at = self.token
-            self._skip_parentheses()
+            self.skip_parentheses()
             self.ignores("the recursion limit has no effect", at)
         self.differs(
             "time",
@@ -239,7 +239,7 @@ class QueryGrammar(RelationGrammar):
             select.set("having", mark(exp.Having(this=self.expression()), at))
         if self.dialect == "materialize" and self.at_sequence("OPTIONS", "("):
             at = self.advance()
-            self._skip_parentheses()
+            self.skip_parentheses()
             self.ignores("OPTIONS has no effect: state takes the size that it needs", at)
         if self.at("WINDOW"):
             self.advance()
@@ -248,12 +248,18 @@ class QueryGrammar(RelationGrammar):
             at = self.advance()
             select.set("qualify", mark(exp.Qualify(this=self.expression()), at))
         if window_clause is not None:
+            self.differs(
+                "time",
+                "windows are over the watermark column, and WINDOWSTART and WINDOWEND are"
+                " timestamps, not milliseconds",
+                window_clause.token,
+            )
             rewrite_window_clause(select, window_clause)
         rewrite_bare_windows(select)
         rewrite_group_windows(select)
         return select
 
-    def _skip_parentheses(self) -> None:
+    def skip_parentheses(self) -> None:
         """`( … )`, whatever stands inside."""
         self.expect("(")
         depth = 1

@@ -234,6 +234,15 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             return False
         if token.key == "OPTIONS" and self.dialect == "materialize":
             return False
+        if token.key == "MATCH_RECOGNIZE" and self.peek().key == "(":
+            raise self.not_supported(
+                "MATCH_RECOGNIZE", "Use LAG and LEAD, or a self join with bounds on the time."
+            )
+        if token.key == "WITHIN" and (self.peek().kind is Kind.NUMBER or self.peek().key == "("):
+            raise self.not_supported(
+                "WITHIN in a join",
+                "Add to ON: b.t BETWEEN a.t - INTERVAL '1 hour' AND a.t + INTERVAL '1 hour'.",
+            )
         if token.key == "SET" and self.no_set_alias:
             return False
         return not self.at_emit()

@@ -72,7 +72,7 @@ def rewrite_bare_windows(select: exp.Select) -> None:
     for name, size in zip(_GROUP_WINDOWS[kind], call.expressions, strict=True):
         window.set(name, TimeWindowGrammar.window_interval(size.copy()))
     if kind == "session":
-        window.set("partition_by", _partition_columns(keys))
+        window.set("partition_by", _partition_columns([_grouped(select, key) for key in keys]))
     window.meta["start"] = position_of(call)
     items = []
     for item in select.expressions:

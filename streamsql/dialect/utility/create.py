@@ -44,6 +44,9 @@ def parse_create(parser: Parser) -> Statement:
         before.add(parser.advance().key)
     unique = parser.accept("UNIQUE")
     temporary = not before.isdisjoint(("TEMPORARY", "TEMP"))
+    if temporary and parser.dialect == "flink":
+        parser.ignores("TEMPORARY has no effect: it stays until it is dropped", start)
+        temporary = False
     flags = CreateFlags(or_replace, temporary, unique, local="LOCAL" in before)
     for words, parse_it in CREATES:
         if parser.at_sequence(*words):

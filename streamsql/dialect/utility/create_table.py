@@ -150,8 +150,10 @@ def _clause(parser: Parser, clauses: _Clauses) -> bool:
         parser.advance()
     elif parser.dialect == "flink" and parser.at("PARTITIONED", "DISTRIBUTED"):
         _partitioned(parser)
-    elif parser.accept_sequence("IN", "CLUSTER"):
-        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine')
+    elif parser.at_sequence("IN", "CLUSTER"):
+        token = parser.token
+        parser.accept_sequence("IN", "CLUSTER")
+        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine', token)
     elif parser.at("FROM"):
         raise parser.not_supported(
             "a source FROM another system",

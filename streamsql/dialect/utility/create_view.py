@@ -97,10 +97,20 @@ def _query(parser: Parser) -> tuple[exp.Expression, str]:
 
 def _clause(parser: Parser, options: dict[str, str]) -> bool:
     """Take one clause between the name and AS; False if none is left."""
-    if parser.at("WITH") and parser.peek().key == "(":
+    if parser.at("WITH") and parser.peek(2).key == "REFRESH" and parser.peek().key == "(":
+        token = parser.advance()
+        parser.skip_parentheses()
+        parser.ignores("REFRESH has no effect: a view is always up to date", token)
+    elif parser.at("WITH") and parser.peek().key == "(":
         options.update(parser.with_options())
-    elif parser.accept_sequence("IN", "CLUSTER"):
-        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine')
+        for name in ("materialized", "emit_final"):
+            if name in options and parser.dialect == "feldera":
+                del options[name]
+                parser.ignores(f'option "{name}" has no effect')
+    elif parser.at_sequence("IN", "CLUSTER"):
+        token = parser.token
+        parser.accept_sequence("IN", "CLUSTER")
+        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine', token)
     elif parser.at("FRESHNESS", "TARGET_LAG", "REFRESH_MODE", "WAREHOUSE", "INITIALIZE", "LAG"):
         word = parser.advance().key
         parser.accept("=")

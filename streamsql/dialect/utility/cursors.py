@@ -20,6 +20,12 @@ def parse_declare(parser: Parser) -> Statement:
     """DECLARE c [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH HOLD] FOR {query | SUBSCRIBE …},
     DECLARE c SUBSCRIPTION CURSOR FOR s [SINCE … | FULL]."""
     parser.expect("DECLARE")
+    if parser.at_sequence("RECURSIVE", "VIEW"):
+        raise parser.not_supported(
+            "DECLARE RECURSIVE VIEW",
+            "Write CREATE MATERIALIZED VIEW v AS WITH RECURSIVE v (c) AS (start UNION step)"
+            " SELECT * FROM v.",
+        )
     name = parser.name()
     if parser.accept("SUBSCRIPTION"):
         return _subscription_cursor(parser, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from streamsql.dialect.dialects import INSERT_GOES_ON
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Insert, OnConflict, Statement
 
@@ -28,8 +29,15 @@ def parse_insert(parser: Parser, with_: exp.With | None = None) -> Statement:
             raise parser.error()
         parser.expect("VALUE")
     query: exp.Expression | None = None
+    at = parser.token
     if not parser.accept_sequence("DEFAULT", "VALUES"):
         query = parser.query()
+        if parser.dialect in INSERT_GOES_ON and not isinstance(query, exp.Values):
+            text = "INSERT … SELECT writes the rows of now and ends; for a job that goes on create"
+            parser.notices.append(f"{text} a materialized view")
+            parser.differs("lifetime", f"{text} a materialized view", at)
+        if parser.dialect in INSERT_GOES_ON:
+            parser.emit_clause()
     if with_ is not None:
         if query is None:
             raise parser.error()

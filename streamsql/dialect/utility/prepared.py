@@ -9,6 +9,7 @@ from streamsql.dialect.statements import (
     ExecuteStatement,
     PrepareStatement,
     Statement,
+    Transaction,
 )
 
 
@@ -30,6 +31,9 @@ def parse_execute(parser: Parser) -> Statement:
     parser.expect("EXECUTE")
     if parser.at("INSERT", "SELECT"):
         return parser.statement()
+    if parser.accept_sequence("STATEMENT", "SET"):
+        parser.expect("BEGIN")
+        return Transaction(action="begin")
     name = parser.name()
     arguments = []
     if parser.at("("):

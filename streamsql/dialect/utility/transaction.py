@@ -11,6 +11,8 @@ def parse_begin(parser: Parser) -> Statement:
     if parser.advance().key == "START":
         parser.expect("TRANSACTION")
     else:
+        if parser.accept_sequence("STATEMENT", "SET"):  # Flink
+            return Transaction(action="begin")
         parser.accept("WORK", "TRANSACTION")
     return Transaction(action="begin", read_only=transaction_modes(parser))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streamsql.core.errors import InvalidParameterValue
+from streamsql.dialect.dialects import dialect_named
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Statement, Translate, Verify
 
@@ -13,6 +15,15 @@ def parse_verify(parser: Parser) -> Statement:
 
 
 def parse_translate(parser: Parser) -> Statement:
-    """TRANSLATE '<statement>'."""
+    """TRANSLATE '<statements>' [FROM 'dialect']."""
     parser.expect("TRANSLATE")
-    return Translate(text=parser.string())
+    start = parser.token.start
+    text = parser.string()
+    if not parser.accept("FROM"):
+        return Translate(text=text, start=start)
+    token = parser.token
+    try:
+        name = dialect_named(parser.string() if parser.at_string() else parser.label())
+    except InvalidParameterValue as error:
+        raise error.at(token.start) from None
+    return Translate(text=text, dialect=name, start=start)

@@ -20,6 +20,7 @@ from streamsql.engine.statements import (
     subscribe,
     tables,
     transactions,
+    translate,
     variables,
     views,
 )
@@ -61,6 +62,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.AdvanceClock: admin.ADVANCE_CLOCK,
     s.AdvanceWatermark: admin.ADVANCE_WATERMARK,
     s.Verify: admin.VERIFY,
+    s.Translate: translate.HANDLER,
     s.Notify: admin.NOTIFY,
     s.Empty: Handler(_empty, in_failed=True),
 }
@@ -74,7 +76,6 @@ HINTS: dict[type[s.Statement], tuple[str, str]] = {
     s.CreateSink: ("CREATE SINK", "Read the changes with SUBSCRIBE, or COPY (SUBSCRIBE ...) TO."),
     s.CreateSubscription: ("CREATE SUBSCRIPTION", "Use SUBSCRIBE, with AS OF to go on later."),
     s.Alter: ("ALTER", "Create a new object and drop the old one."),
-    s.Translate: ("TRANSLATE", "Write the statement in PostgreSQL's spelling."),
 }
 
 
