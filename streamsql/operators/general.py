@@ -26,8 +26,8 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
     if keys is not None and keys.extra:
         root = _with_extra(root, keys)
     inputs = [add_arrange(build, build.lower(leaf)) for leaf in found.leaves]
-    sql = to_duckdb_sql(root, lambda scan: scan.name)
     options = build.options
+    sql = to_duckdb_sql(root, lambda scan: scan.name, timezone=options.timezone)
 
     def make() -> Recompute:
         ports = []
@@ -44,7 +44,8 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
         return made
 
     private = options.on_error == "fail"
-    added = build.add("recompute", inputs, (root, keys, options.on_error), make, private=private)
+    what = (root, keys, options.on_error, options.timezone)
+    added = build.add("recompute", inputs, what, make, private=private)
     if root.schema == node.schema:
         return added
     exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]

@@ -102,7 +102,7 @@ def run_select(
     tables = view.tables(bound.relations)
     sql = bound.sql if bound.frozen else None
     if sql is None:
-        sql = plan_sql(plan)
+        sql = plan_sql(plan, session.timezone)
         if bound.frozen:
             bound.sql = sql
     named = {relation_table(oid): table for oid, table in tables.items()}
@@ -114,11 +114,16 @@ def relation_table(oid: int) -> str:
     return f"r{oid}"
 
 
-def plan_sql(plan: LogicalPlan) -> str:
-    """The plan as one DuckDB SELECT over tables named by `relation_table`."""
+def plan_sql(plan: LogicalPlan, timezone: str) -> str:
+    """The plan as one DuckDB SELECT over tables named by `relation_table`.
+
+    timezone: the session's, or the one that a view was created under.
+    """
     from streamsql.plan.sql import to_duckdb_sql
 
-    return to_duckdb_sql(plan, lambda scan: relation_table(scan.relation_id))
+    return to_duckdb_sql(
+        plan, lambda scan: relation_table(scan.relation_id), timezone=timezone
+    )
 
 
 def run_plan(
@@ -139,5 +144,6 @@ def run_plan(
     tables: dict[str, Any] = dict(extra or {})
     for oid, table in view.tables(relations).items():
         tables[relation_table(oid)] = table
-    batches = run_sql(session.engine.pool, plan_sql(plan), tables, plan.schema, session.token)
+    sql = plan_sql(plan, session.timezone)
+    batches = run_sql(session.engine.pool, sql, tables, plan.schema, session.token)
     return pa.Table.from_batches(list(batches), schema=plan.schema.arrow)

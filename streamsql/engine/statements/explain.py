@@ -80,7 +80,7 @@ def explain_query(
     bound = bound_query(session, query.query, query, declared)
     lines = tree(bound.plan)
     if statement.verbose and bound.frozen:
-        lines += ["", f"DuckDB: {plan_sql(bound.plan)}"]
+        lines += ["", f"DuckDB: {plan_sql(bound.plan, session.timezone)}"]
     if statement.analyze:
         lines += _analyzed(session, bound, session.read_view(), values)
     return formatted(lines, statement.format)

@@ -1,0 +1,53 @@
+"""Rows that differ by the rounding of floats alone: the order of sums is not part of a result."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from streamsql.core.delta import Delta
+from streamsql.core.schema import Schema
+
+TOLERANCE = 1e-9  # relative; sums of any order agree far better, and no other fault is so small
+
+
+def without_rounding(difference: Delta, schema: Schema) -> Delta:
+    """The entries of a consolidated difference that are not another entry's rounding.
+
+    A row too many and a row missing cancel if they are equal but for float columns, and those are
+    close. difference: as many entries as VERIFY is about to report.
+    """
+    real = [i for i, column in enumerate(schema) if column.type.is_float]
+    if not real or not difference.batch.num_rows:
+        return difference
+    weights = np.array(difference.weights_or_ones())
+    columns = [c.to_pylist() for c in difference.batch.columns]
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(weights < 0).tolist():
+        waiting[_rest(columns, real, row)].append(row)
+    for row in np.flatnonzero(weights > 0).tolist():
+        for other in waiting[_rest(columns, real, row)]:
+            if weights[other] and all(_close(columns[i][row], columns[i][other]) for i in real):
+                both = min(int(weights[row]), -int(weights[other]))
+                weights[row] -= both
+                weights[other] += both
+                if not weights[row]:
+                    break
+    keep = np.flatnonzero(weights)
+    return Delta(difference.take(keep).batch, weights[keep])
+
+
+def _rest(columns: list[list[Any]], real: list[int], row: int) -> str:
+    """All of a row that must be equal exactly."""
+    return repr([c[row] for i, c in enumerate(columns) if i not in real])
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-12)

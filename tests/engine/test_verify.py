@@ -1,0 +1,93 @@
+"""VERIFY says nothing about a right view: time zones, rounding of floats, nested types."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import streamsql
+from streamsql.core.delta import Delta
+from streamsql.core.schema import Schema
+from streamsql.core.types import DOUBLE, INTEGER
+from streamsql.engine.statements.closeness import without_rounding
+
+LOCAL = "tz::text AS x, extract(day FROM tz) AS d, date_trunc('day', tz) AS t, tz::date AS e"
+
+
+@pytest.fixture
+def db():
+    with streamsql.connect() as made:
+        made.execute("CREATE TABLE a (id INT PRIMARY KEY, tz TIMESTAMPTZ, x DOUBLE PRECISION)")
+        made.execute(
+            "INSERT INTO a VALUES (1, '2024-01-01 03:00+00', 0.1), (2, '2024-07-01 03:00+00', 0.2)"
+        )
+        yield made
+
+
+def test_a_query_through_duckdb_uses_the_session_time_zone(db):
+    """What has no loop of ours (here IN over UNION) sees the same zone as what has one."""
+    db.execute("SET TimeZone = 'America/New_York'")
+    fast = db.execute(f"SELECT id, {LOCAL} FROM a").fetchall()
+    both = "SELECT max(id) FROM a UNION SELECT min(id) FROM a"
+    assert db.execute(f"SELECT id, {LOCAL} FROM a WHERE id IN ({both})").fetchall() == fast
+    assert fast[0][1] == "2023-12-31 22:00:00-05"
+    assert fast[0][4] == datetime.date(2023, 12, 31)
+    db.execute("SET TimeZone = 'UTC'")
+    utc = db.execute(f"SELECT id, {LOCAL} FROM a WHERE id IN ({both})").fetchall()
+    assert utc[0][1] == "2024-01-01 03:00:00+00"
+
+
+@pytest.mark.parametrize("query", [
+    f"SELECT id, {LOCAL} FROM a",
+    "SELECT tz::date AS d, count(*) AS n, max(tz::text) AS x FROM a GROUP BY 1",
+    f"SELECT id, {LOCAL} FROM a WHERE tz::date >= ALL (SELECT b.tz::date FROM a b WHERE b.id = a.id)",
+    "SELECT id, (SELECT string_agg(b.tz::date::text, ',' ORDER BY b.id) FROM a b WHERE b.id <= a.id) AS l FROM a",
+])  # fmt: skip
+def test_a_view_keeps_the_time_zone_it_was_made_under(db, query):
+    db.execute("SET TimeZone = 'America/New_York'")
+    db.execute(f"CREATE MATERIALIZED VIEW m AS {query}")
+    asked = sorted(db.execute(query).fetchall())
+    db.execute("SET TimeZone = 'UTC'")
+    db.execute(f"CREATE MATERIALIZED VIEW other AS {query}")
+    assert sorted(db.execute("SELECT * FROM m").fetchall()) == asked
+    assert db.execute("VERIFY MATERIALIZED VIEW m").fetchall() == []
+    assert db.execute("VERIFY MATERIALIZED VIEW other").fetchall() == []
+    other = sorted(db.execute("SELECT * FROM other").fetchall())
+    assert other == sorted(db.execute(query).fetchall()) != asked
+
+
+def test_sums_of_floats_in_another_order_are_right(db):
+    db.execute(
+        "CREATE MATERIALIZED VIEW m AS SELECT sum(x) AS s, stddev(x) AS v, avg(x) AS a FROM a"
+    )
+    values = ", ".join(f"({i}, NULL, {(i * 7919) % 1000 / 7})" for i in range(3, 400))
+    db.execute(f"INSERT INTO a VALUES {values}")
+    db.execute("DELETE FROM a WHERE id % 3 = 0")
+    assert db.execute("VERIFY MATERIALIZED VIEW m").fetchall() == []
+
+
+def delta(*rows: tuple[int, float | None, int]) -> Delta:
+    batch = pa.record_batch(
+        [pa.array([r[0] for r in rows], pa.int32()), pa.array([r[1] for r in rows], pa.float64())],
+        names=["c0", "c1"],
+    )
+    return Delta(batch, np.array([r[2] for r in rows], np.int64))
+
+
+@pytest.mark.parametrize(("given", "left"), [
+    ([(1, 0.1 + 0.2, 1), (1, 0.3, -1)], []),
+    ([(1, 0.3, 2), (1, 0.1 + 0.2, -1)], [(1, 0.3, 1)]),
+    ([(1, 0.3, 1), (2, 0.3, -1)], [(1, 0.3, 1), (2, 0.3, -1)]),
+    ([(1, 0.3, 1), (1, 0.31, -1)], [(1, 0.3, 1), (1, 0.31, -1)]),
+    ([(1, None, 1), (1, 0.0, -1)], [(1, None, 1), (1, 0.0, -1)]),
+    ([(1, float("inf"), 1), (1, 1e300, -1)], [(1, float("inf"), 1), (1, 1e300, -1)]),
+    ([(1, 1.0, 1), (1, 2.0, 1), (1, 2.0 + 1e-14, -1)], [(1, 1.0, 1)]),
+])  # fmt: skip
+def test_only_rounding_cancels(given, left):
+    schema = Schema.of(("k", INTEGER), ("x", DOUBLE))
+    found = without_rounding(delta(*given), schema)
+    rows = list(zip(*(c.to_pylist() for c in found.batch.columns), strict=True))
+    assert [(*r, w) for r, w in zip(rows, found.weights.tolist(), strict=True)] == left
