@@ -149,12 +149,35 @@ def _native(source: SqlType, target: SqlType, timezone: str) -> bool:
     return timezone == "UTC" and source.kind in _STAMPS and target.kind in _STAMPS
 
 
+def _nested_sql(sql: str, source: SqlType, target: SqlType, timezone: str) -> str | None:
+    """A cast from struct to struct, or of arrays of them, field by field: no UDF returns structs."""
+    if source.kind is Kind.STRUCT and target.kind is Kind.STRUCT:
+        names = [name.replace('"', '""') for name, _ in target.fields]
+        fields = [
+            f'"{name}" := {cast_sql_of(f"struct_extract_at(s, {i})", old, new, timezone)}'
+            for i, (name, (_, old), (_, new)) in enumerate(
+                zip(names, source.fields, target.fields, strict=True), 1
+            )
+        ]
+        made = f"CASE WHEN s IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
+        # a lambda's parameter, so that the argument is computed once
+        return f"CAST(list_transform([{sql}], lambda s: {made})[1] AS {target.duckdb})"
+    if source.kind is Kind.ARRAY and target.kind is Kind.ARRAY:
+        assert source.element is not None and target.element is not None
+        inner = _nested_sql("e", source.element, target.element, timezone)
+        return None if inner is None else f"list_transform({sql}, lambda e: {inner})"
+    return None
+
+
 def cast_sql_of(sql: str, source: SqlType, target: SqlType, timezone: str = "UTC") -> str:
     """DuckDB SQL of the cast, of exactly `target.duckdb`."""
     if _is_relabel(source, target):
         return sql
     if _native(source, target, timezone):
         return f"CAST({sql} AS {target.duckdb})"
+    nested = _nested_sql(sql, source, target, timezone)
+    if nested is not None:
+        return nested
     from streamsql.functions.duckdb_udfs import cast_udf_sql
 
     return cast_udf_sql(sql, source, target, timezone)

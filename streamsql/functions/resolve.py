@@ -204,23 +204,32 @@ def resolve_aggregate(
         order_by = tuple(replace(k, expr=e) for k, e in keys)
         coerced = coerced[: len(args)]
     if distinct and not ordered and order_by and coerced:
-        _check_distinct_order(coerced, order_by, position)
+        order_by = _distinct_order(args, coerced, order_by, position)
     return AggregateCall(
         function=found.name, args=coerced, type=type_, distinct=distinct, filter=filter,
         order_by=tuple(order_by),
     )  # fmt: skip
 
 
-def _check_distinct_order(
-    args: tuple[Expr, ...], order_by: Sequence[SortKey], position: int | None
-) -> None:
+def _distinct_order(
+    written: Sequence[Expr],
+    coerced: Sequence[Expr],
+    order_by: Sequence[SortKey],
+    position: int | None,
+) -> tuple[SortKey, ...]:
+    """The sort keys, each replaced by the argument it names: by what is written, not its coercion."""
     from streamsql.core.errors import InvalidColumnReference
 
-    if any(k.expr not in args for k in order_by):
-        raise InvalidColumnReference(
-            "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
-            position=position,
-        )
+    found = []
+    for key in order_by:
+        same = [c for w, c in zip(written, coerced, strict=True) if key.expr in (w, _known(w))]
+        if not same:
+            raise InvalidColumnReference(
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                position=position,
+            )
+        found.append(replace(key, expr=same[0]))
+    return tuple(found)
 
 
 def _known(expr: Expr) -> Expr:
