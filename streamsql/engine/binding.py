@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from streamsql.core.errors import WrongObjectType
 from streamsql.core.schema import Schema
 from streamsql.core.types import SqlType
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.names import parts_of
-from streamsql.engine.relations import DefinitionContext, Relation
+from streamsql.engine.relations import OBJECTS, DefinitionContext, Relation
 from streamsql.functions.expressions import Expr
 from streamsql.plan.binder.context import NOW_FREE, BindContext, RelationInfo
 
@@ -44,6 +45,8 @@ class BindScope:
         if found is not None:
             return found
         relation = self.relation(parts)
+        if relation is not None:
+            check_readable(relation)
         return None if relation is None else relation_info(relation, self.inline)
 
     def context(
@@ -63,6 +66,17 @@ class BindScope:
             volatile_allowed=volatile_allowed,
             now=now,
             source_text=text,
+        )
+
+
+def check_readable(relation: Relation, position: int | None = None) -> None:
+    """Raises: WrongObjectType (42809) for what has a relation's name and no rows."""
+    if relation.kind in OBJECTS:
+        plural = "indexes" if relation.kind == "index" else "subscriptions"
+        raise WrongObjectType(
+            f'cannot open relation "{relation.name}"',
+            detail=f"This operation is not supported for {plural}.",
+            position=position,
         )
 
 

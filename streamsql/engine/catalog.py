@@ -222,7 +222,7 @@ class Catalog:
         """Raises: DependentObjectsStillExist (2BP01), naming the dependents."""
         going = {r.oid for r in (root, *also)}
         everything = self.drop_set([root])
-        blocking = [r for r in everything if r.oid not in going]
+        blocking = [r for r in everything if r.oid not in going and r.kind != "index"]
         if not blocking:
             return
         lines = []

@@ -74,7 +74,7 @@ def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
 def adopt_rows(state: ViewState, old: ViewState) -> Delta:
     """Put the rows that were shown back into a rebuilt view; what they differ by is its change."""
     fresh, shown = state.contents(), old.contents().negate()
-    state.log, state.store = old.log, old.store
+    state.log, state.store, state.indexes = old.log, old.store, old.indexes
     return consolidate(concat([fresh, shown], state.schema))
 
 

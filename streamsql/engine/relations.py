@@ -16,6 +16,9 @@ from streamsql.dialect.statements import (
     CreateView,
 )
 
+OBJECTS = ("index", "subscription")
+"""Kinds that have no rows to be read."""
+
 Definition = CreateTable | CreateView | CreateIndex | CreateSubscription
 
 KIND_WORDS = {

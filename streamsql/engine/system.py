@@ -63,6 +63,10 @@ SCHEMAS: dict[str, Schema] = {
         ("relation", TEXT), ("retention", TEXT), ("oldest_version", BIGINT), ("changes", BIGINT),
         ("bytes", BIGINT),
     ),
+    "indexes": Schema.of(
+        ("name", TEXT), ("relation", TEXT), ("entries", BIGINT), ("bytes", BIGINT),
+        ("lookups", BIGINT),
+    ),
 }  # fmt: skip
 
 ERROR_KEY = tuple[str, str, str, str]
@@ -100,6 +104,7 @@ class SystemState:
             "operators": self._operator_rows,
             "settings": self._setting_rows,
             "retained_versions": self._retained_rows,
+            "indexes": self._index_rows,
         }
 
     # --- recording (engine thread) --------------------------------------------------------------
@@ -263,6 +268,12 @@ class SystemState:
         from streamsql.engine.settings import Variables
 
         return list(Variables(self.engine.settings()).all())
+
+    def _index_rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (i.name, s.relation.name, i.order.entries, i.nbytes, i.lookups)
+            for s, i in self.engine.indexes.all()
+        ]
 
     def _retained_rows(self) -> list[tuple[Any, ...]]:
         """What every table and view keeps for reads of older versions."""

@@ -150,7 +150,8 @@ def _outputs(exprs: Sequence[Expr], outputs: Schema, source: Schema) -> str:
 
 
 def _scan(p: Scan) -> str:
-    text = f"Scan {p.name} [{_listed([n or '?' for n in p.schema.names])}]"
+    head = f"{p.access} on" if p.access else "Scan"
+    text = f"{head} {p.name} [{_listed([n or '?' for n in p.schema.names])}]"
     if p.kind != "table":
         text += f" ({p.kind.replace('_', ' ')})"
     if p.append_only:

@@ -52,7 +52,8 @@ class Scan(LogicalPlan):
     """A relation of the catalog: table, source, materialized view or system relation.
 
     relation_id: the catalog's OID. unique_keys: sets of column positions that are unique.
-    watermark_column: position of the column the relation's watermark speaks of, or None.
+    watermark_column: position of the column the relation's watermark speaks of, or None. access:
+    how a plain query finds the rows, for EXPLAIN ("" = all of them).
     """
 
     relation_id: int
@@ -61,6 +62,7 @@ class Scan(LogicalPlan):
     unique_keys: tuple[tuple[int, ...], ...] = ()
     append_only: bool = False
     watermark_column: int | None = None
+    access: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from streamsql.kernels import hash_loops, zset
 from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_ROWS
 from streamsql.kernels.hash_table import HashTable
-from streamsql.kernels.hashing import Lanes, any_null, hash_columns, hash_rows
+from streamsql.kernels.hashing import Lanes, any_null, hash_arrays, hash_columns, hash_rows
 from streamsql.kernels.multimap import NO_SKIP, NO_WEIGHTS, Multimap
 from streamsql.state.checkpoint import mark_immutable
 from streamsql.state.consolidate import consolidate
@@ -31,7 +31,7 @@ MOVE_MIN = 8192  # live rows copied in one go to empty a chunk
 EXPANSION_MAX = 2  # rows saved for each stored one, before weights are saved instead
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Applied:
     """What `apply` did, entry by entry of `delta` (the consolidated form of what was given).
 
@@ -43,6 +43,16 @@ class Applied:
     rows: Int64Array
     old: Int64Array
     new: Int64Array
+
+
+def _picked(columns: list[pa.Array], rows: Int64Array, rising: bool) -> list[pa.Array]:
+    """The columns at these rows; a run of them (the new rows behind the old ones) without a
+    copy."""
+    first, n = int(rows[0]), rows.size
+    if rising and int(rows[n - 1]) - first == n - 1:
+        return [c.slice(first, n) for c in columns]
+    taken = pa.array(rows)
+    return [c.take(taken) for c in columns]
 
 
 class Arrangement:
@@ -105,15 +115,17 @@ class Arrangement:
     # -- changes ---------------------------------------------------------------------------------
     def apply(self, delta: Delta) -> Applied:
         """Add the delta. Raises: NegativeWeight (XX001), and then nothing was changed."""
-        retracts = delta.weights is not None and bool((delta.weights <= 0).any())
-        if self._index is not None:
+        folds = self._index is not None
+        if folds:
             self._tend(delta.num_rows)
-        if retracts or self._index is not None:
+        else:
+            folds = delta.weights is not None and bool((delta.weights <= 0).any())
+        if folds and not delta.consolidated:
             delta = consolidate(delta, ignore_watermark=True)
-        if not delta:
+        if not delta.num_rows:
             return Applied(delta, NO_WEIGHTS, NO_WEIGHTS, NO_WEIGHTS)
-        if retracts or self._index is not None:
-            applied = self._fold(delta, self._built_index())
+        if folds:
+            applied = self._fold(delta, self._index or self._built_index())
         else:
             rows = self._append(delta)
             applied = Applied(delta, rows, np.zeros(rows.size, np.int64), delta.weights_or_ones())
@@ -131,42 +143,43 @@ class Arrangement:
         store = self._rows
         if not self._keys and delta.weights is None and store.takes_references(delta.num_rows):
             return store.append_by_reference(delta.batch)
-        rows = store.append(delta.batch, delta.weights)
-        self._link(delta.batch, rows)
+        rows = store.append(delta.columns, delta.num_rows, delta.weights)
+        self._link(delta, rows)
         return rows
 
     def _fold(self, delta: Delta, index: HashTable) -> Applied:
         """A consolidated delta, by the identity index: retractions first, then insertions."""
         n, w = delta.num_rows, int64s(delta.weights_or_ones())
-        h0, h1 = self._identity_lanes(delta.batch)
+        columns = delta.columns
+        named = columns if self.identity is None else [columns[i] for i in self.identity]
+        h0, h1 = hash_arrays(named, n, exact=True)
         store = self._rows
-        signs = (1,) if delta.weights is None else (-1, 1)
-        check = signs[0] < 0 and not self.allow_negative
-        if check and zset.check_retractions(index.head, h0, h1, w, store.weights) >= 0:
-            raise NegativeWeight("a row was retracted more often than it was inserted")
+        check = delta.weights is not None and not self.allow_negative
         next_rows = store.next_rows(n)
-        rows, old, new, fresh, dead = (np.empty(n, np.int64) for _ in range(5))
-        counts = np.zeros(2, np.int64)
-        for sign in signs:
-            at = 0
-            while True:
-                at = zset.fold(
-                    index.head, h0, h1, w, store.weights, store.books, store.totals, sign, at,
-                    next_rows, counts, rows, old, new, fresh, dead,
-                )  # fmt: skip
-                if at == n:
-                    break
-                index.grow(n - at)
-        added, died = int(counts[0]), int(counts[1])
-        for multimap in self._maps:
-            multimap.unlink(dead[:died])
-        if added == n and (n == 1 or bool((np.diff(fresh) > 0).all())):
-            store.write(delta.batch)
-            self._link(delta.batch, rows)
+        rows, old, new, fresh, dead = np.empty((5, n), np.int64)
+        progress = np.zeros(5, np.int64)
+        while True:
+            status = zset.fold(
+                index.head, h0, h1, w, store.weights, store.books, store.totals, check, progress,
+                next_rows, rows, old, new, fresh, dead,
+            )  # fmt: skip
+            if status != zset.FULL:
+                break
+            index.grow(n - int(progress[zset.AT]))
+        if status == zset.BELOW_ZERO:
+            raise NegativeWeight("a row was retracted more often than it was inserted")
+        _, _, added, died, unsorted = progress.tolist()
+        if died and self._maps:
+            for multimap in self._maps:
+                multimap.unlink(dead[:died])
+        if added == n and not unsorted:
+            store.write(columns, n)
+            self._link(delta, rows)
         elif added:
-            batch = delta.batch.take(pa.array(fresh[:added]))
-            store.write(batch)
-            self._link(batch, next_rows[:added])
+            columns = _picked(columns, fresh[:added], not unsorted)
+            store.write(columns, added)
+            if self._maps:
+                self._link(Delta.of(columns, self.schema.arrow, added), next_rows[:added])
         return Applied(delta, rows, old, new)
 
     # -- the identity index ----------------------------------------------------------------------
@@ -231,9 +244,9 @@ class Arrangement:
         nothing."""
         return self._maps[key].probe(*lanes, skip=skip)
 
-    def _link(self, batch: pa.RecordBatch, rows: Int64Array) -> None:
+    def _link(self, delta: Delta, rows: Int64Array) -> None:
         for columns, multimap in zip(self._keys, self._maps, strict=True):
-            multimap.link(*hash_columns(batch, columns), rows)
+            multimap.link(*hash_columns(delta.batch, columns), rows)
 
     def _link_stored(self, key: int) -> None:
         for base, batch in self._rows.chunks():
@@ -286,15 +299,29 @@ class Arrangement:
         rows = self._rows.live()
         return Delta(self.take(rows), self._rows.weights_of(rows))
 
+    def merge(self) -> None:
+        """Store equal rows once (which happens by itself at the first retraction)."""
+        self._built_index()
+
+    def live_batches(self) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
+        """All live rows with their numbers int64[n], chunk by chunk."""
+        for base, batch in self._rows.chunks():
+            rows = np.arange(base, base + batch.num_rows)
+            live = self._rows.weights_of(rows) != 0
+            if live.all():
+                yield rows, batch
+            elif live.any():
+                yield rows[live], batch.filter(pa.array(live))
+
     # -- dead rows -------------------------------------------------------------------------------
     def _tend(self, changes: int) -> None:
         """Before a change: give back chunks without live rows, and go on emptying one while more
         rows are dead than alive. The work is in proportion to the change (or small)."""
         store = self._rows
-        if store.written_rows - store.live_rows <= DEAD_MIN:
+        if store.dead_rows <= DEAD_MIN:
             return
         store.release_dead_chunks()
-        dead = store.written_rows - store.live_rows
+        dead = store.dead_rows
         if dead <= max(DEAD_MIN, store.live_rows):
             return
         if store.live_rows <= SMALL:
@@ -311,12 +338,12 @@ class Arrangement:
         rows = store.live_in_chunk(chunk, most)
         batch = self.take(rows)
         to = store.next_rows(rows.size)
-        store.write(batch)
+        store.write(batch.columns, batch.num_rows)
         h0, h1 = self._identity_lanes(batch)
         zset.move_rows(index.head, h0, h1, store.weights, store.books, store.totals, rows, to)
         for multimap in self._maps:
             multimap.unlink(rows)
-        self._link(batch, to)
+        self._link(Delta(batch), to)
         for moved in self.on_move:
             moved(rows, to)
 
@@ -329,7 +356,8 @@ class Arrangement:
         self._reset()
         for start in range(0, keep.size, CHUNK_ROWS):
             part = keep[start : start + CHUNK_ROWS]
-            self._rows.append(old.columns.take(part), weights[start : start + CHUNK_ROWS])
+            taken = old.columns.take_columns(part)
+            self._rows.append(taken, part.size, weights[start : start + CHUNK_ROWS])
         for key in range(len(self._keys)):
             self._link_stored(key)
         self._built_index()
@@ -358,7 +386,8 @@ class Arrangement:
         at = 0
         for batch in state["rows"].to_batches(max_chunksize=CHUNK_ROWS):
             n = batch.num_rows
-            self._rows.append(batch, None if weights is None else weights[at : at + n])
+            part = None if weights is None else weights[at : at + n]
+            self._rows.append(batch.columns, n, part)
             at += n
         for key in range(len(self._keys)):
             self._link_stored(key)

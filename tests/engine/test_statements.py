@@ -130,7 +130,6 @@ def test_failing_create_leaves_nothing(db, fails):
 @pytest.mark.parametrize(
     "sql",
     [
-        "CREATE INDEX i ON t (v)",
         "CREATE SINK k FROM t WITH (connector = 'x')",
         "CREATE SUBSCRIPTION s FROM t WITH (retention = '1 day')",
         "ALTER TABLE t RENAME TO u",

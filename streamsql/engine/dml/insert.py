@@ -31,6 +31,7 @@ from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning, bind_returning
 from streamsql.engine.dml.rows import RowMaker
 from streamsql.engine.dml.values import FAST_ROWS_MIN, literal_column
+from streamsql.engine.indexes import all_keys
 from streamsql.engine.parameters import settle
 from streamsql.engine.reads.plans import freeze_expression
 from streamsql.engine.reads.select import run_plan
@@ -244,7 +245,7 @@ def bind_conflict(
     types: list[SqlType | None],
 ) -> BoundConflict:
     """Raises: InvalidColumnReference (42P10) if no constraint has those columns."""
-    keys = _conflict_keys(clause, relation)
+    keys = _conflict_keys(clause, relation, all_keys(relation, scope.catalog))
     if clause.action == "nothing":
         return BoundConflict("nothing", keys)
     from streamsql.plan.binder import bind_expression, bind_predicate
@@ -279,9 +280,11 @@ def bind_conflict(
     return BoundConflict("update", keys, tuple(assignments), where)
 
 
-def _conflict_keys(clause: OnConflict, relation: Relation) -> tuple[Key, ...]:
+def _conflict_keys(
+    clause: OnConflict, relation: Relation, known: tuple[Key, ...]
+) -> tuple[Key, ...]:
     if clause.constraint is not None:
-        for key in relation.keys:
+        for key in known:
             if key.name == clause.constraint:
                 return (key,)
         raise UndefinedObject(
@@ -289,9 +292,9 @@ def _conflict_keys(clause: OnConflict, relation: Relation) -> tuple[Key, ...]:
         )
     if not clause.targets:
         if clause.action == "nothing":
-            return relation.keys
-        if len(relation.keys) == 1:
-            return relation.keys
+            return known
+        if len(known) == 1:
+            return known
         raise SqlSyntaxError(
             "ON CONFLICT DO UPDATE requires inference specification or constraint name",
             hint="For example, ON CONFLICT (column_name).",
@@ -302,7 +305,7 @@ def _conflict_keys(clause: OnConflict, relation: Relation) -> tuple[Key, ...]:
         if at < 0:
             raise UndefinedColumn(f'column "{name}" does not exist')
         wanted.append(at)
-    for key in relation.keys:
+    for key in known:
         if set(key.columns) == set(wanted):
             return (key,)
     raise InvalidColumnReference(

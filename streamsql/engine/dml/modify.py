@@ -294,7 +294,7 @@ class ModifyWrite:
         if not image.are_live(self.old).all():
             raise StaleRead
         bound = self.bound
-        if not bound.delete and self._touches_keys():
+        if not bound.delete and self._touches_keys(image):
             check_unique(image, self.new, self.old)
         shown = None
         if bound.delete:
@@ -304,9 +304,9 @@ class ModifyWrite:
         self.resolved = Resolved(self.old, self.new, self.old.num_rows, shown)
         return self.resolved
 
-    def _touches_keys(self) -> bool:
+    def _touches_keys(self, image: TableImage) -> bool:
         changed = {*self.bound.assigned, *self.bound.defaulted, *self.bound.maker.generated}
-        return any(changed & set(key.columns) for key in self.bound.relation.keys)
+        return any(changed & set(key.columns) for key in image.table.keys)
 
 
 class TruncateWrite:

@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from streamsql.core.schema import Column
 from streamsql.core.types import Kind
-from streamsql.dialect.statements import CreateTable, CreateView
+from streamsql.dialect.statements import CreateIndex, CreateTable, CreateView
 from streamsql.engine.catalog import DATABASE, DATABASE_OID, OWNER_OID, Catalog
 from streamsql.engine.pgcatalog import pgtypes as t
 from streamsql.engine.pgcatalog.names import quote_ident
-from streamsql.engine.relations import Key, Relation
+from streamsql.engine.relations import OBJECTS, Key, Relation
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -52,12 +52,16 @@ def _add(rows: Rows, relation: str, **values: Any) -> None:
 
 def _relation(rows: Rows, catalog: Catalog, relation: Relation) -> None:
     namespace = catalog.schemas[relation.schema].oid
+    if relation.kind in OBJECTS:
+        if relation.kind == "index":
+            _index(rows, catalog, relation, namespace)
+        return
     kind = RELKIND[relation.kind]
     _add(
         rows, "pg_class", oid=relation.oid, relname=relation.name, relnamespace=namespace,
         reltype=relation.type_oid, relowner=OWNER_OID, relam=HEAP if kind in "rm" else 0,
         relfilenode=relation.oid if kind in "rm" else 0, reltuples=-1.0 if kind in "rm" else 0.0,
-        relhasindex=bool(relation.keys), relkind=kind, relnatts=len(relation.columns),
+        relhasindex=bool(relation.keys) or relation.oid in _indexed(catalog), relkind=kind, relnatts=len(relation.columns),
         relpersistence="t" if relation.temporary else "p", relhasrules=kind == "v",
         relispopulated=True, relreplident="d" if kind in "rm" else "n",
         relfrozenxid=3 if kind in "rm" else 0, relminmxid=1 if kind in "rm" else 0,
@@ -130,7 +134,7 @@ def expression_text(tree: exp.Expression) -> str:
         name.set("quoted", quote_ident(name.name) != name.name)
     return copy.transform(
         lambda n: exp.Var(this=str(n.this).lower()) if isinstance(n, exp.Boolean) else n
-    ).sql(dialect="postgres")
+    ).sql(dialect="postgres", normalize_functions=False)
 
 
 def _key(rows: Rows, relation: Relation, key: Key, namespace: int) -> None:
@@ -172,6 +176,64 @@ def _key(rows: Rows, relation: Relation, key: Key, namespace: int) -> None:
         rows, "pg_depend", classid=PG_CLASS, objid=key.index_oid, refclassid=PG_CONSTRAINT,
         refobjid=key.constraint_oid, deptype="i",
     )  # fmt: skip
+
+
+def _indexed(catalog: Catalog) -> set[int]:
+    return {r.extra["of"] for r in catalog.relations.values() if r.kind == "index"}
+
+
+def index_texts(relation: Relation) -> list[str]:
+    """The keys of an index as its definition shows them."""
+    assert isinstance(relation.statement, CreateIndex)
+    texts = []
+    for written in relation.statement.expressions:
+        tree = written.unnest()
+        text = expression_text(tree)
+        simple = isinstance(tree, exp.Column | exp.Anonymous)
+        texts.append(text if simple else f"({text})")
+    return texts
+
+
+def index_definition(relation: Relation, owner: Relation) -> str:
+    """What pg_get_indexdef says."""
+    word = "UNIQUE INDEX" if relation.extra["unique"] else "INDEX"
+    table = f"{quote_ident(owner.schema)}.{quote_ident(owner.name)}"
+    text = f"CREATE {word} {quote_ident(relation.name)} ON {table} USING btree"
+    text += f" ({', '.join(index_texts(relation))})"
+    include = [quote_ident(name) for name in relation.extra["include"]]
+    return f"{text} INCLUDE ({', '.join(include)})" if include else text
+
+
+def _index(rows: Rows, catalog: Catalog, relation: Relation, namespace: int) -> None:
+    """CREATE INDEX: beside the keys, its included columns are named."""
+    owner = catalog.relations[relation.extra["of"]]
+    included = [owner.columns.index(name) for name in relation.extra["include"]]
+    keys = [-1 if i is None else i for i in relation.extra["columns"]]
+    columns = [*relation.columns, *(owner.columns[i] for i in included)]
+    _add(
+        rows, "pg_class", oid=relation.oid, relname=relation.name, relnamespace=namespace,
+        relowner=OWNER_OID, relam=BTREE, relfilenode=relation.oid, relkind="i",
+        relnatts=len(columns), relpersistence="t" if relation.temporary else "p",
+        relispopulated=True, relreplident="n",
+    )  # fmt: skip
+    _add(
+        rows, "pg_index", indexrelid=relation.oid, indrelid=owner.oid, indnatts=len(columns),
+        indnkeyatts=len(keys), indisunique=bool(relation.extra["unique"]), indisprimary=False,
+        indimmediate=True, indisvalid=True, indisready=True, indislive=True,
+        indkey=[i + 1 for i in [*keys, *included]], indclass=[BTREE_OPCLASS] * len(keys),
+        indcollation=[
+            DEFAULT_COLLATION if c.type.kind in _TEXT_KINDS else 0 for c in relation.columns
+        ],
+        indoption=[0] * len(keys), indexprs="<>" if -1 in keys else None,
+    )  # fmt: skip
+    for attnum, column in enumerate(columns, 1):
+        _attribute(rows, relation.oid, attnum, column, None)
+    texts = [*index_texts(relation), *(quote_ident(name) for name in relation.extra["include"])]
+    _add(
+        rows, "_indexes", oid=relation.oid, columns=texts,
+        definition=index_definition(relation, owner),
+    )  # fmt: skip
+    _depends(rows, PG_CLASS, relation.oid, owner.oid, "a")
 
 
 def _definition(rows: Rows, catalog: Catalog, relation: Relation) -> None:

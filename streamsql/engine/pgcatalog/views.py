@@ -8,9 +8,15 @@ from streamsql.core.schema import Column
 from streamsql.core.types import Kind, SqlType
 from streamsql.engine.catalog import DATABASE, OWNER, Catalog
 from streamsql.engine.pgcatalog import pgtypes as t
-from streamsql.engine.pgcatalog.dynamic import Rows, columns_of, expressions_of, view_text
+from streamsql.engine.pgcatalog.dynamic import (
+    Rows,
+    columns_of,
+    expressions_of,
+    index_definition,
+    view_text,
+)
 from streamsql.engine.pgcatalog.names import quote_ident
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import OBJECTS, Relation
 
 _UDT = {
     t.BOOL: "bool", t.INT8: "int8", t.INT2: "int2", t.INT4: "int4", t.FLOAT4: "float4",
@@ -32,7 +38,10 @@ def view_rows(catalog: Catalog) -> Rows:
             rows, "information_schema.schemata", catalog_name=DATABASE, schema_name=name,
             schema_owner=OWNER,
         )  # fmt: skip
-    relations = list(catalog.relations.values())
+    for relation in catalog.relations.values():
+        if relation.kind == "index":
+            _index(rows, catalog, relation)
+    relations = [r for r in catalog.relations.values() if r.kind not in OBJECTS]
     for relation in relations:
         _pg_views(rows, relation)
         _tables(rows, relation)
@@ -77,6 +86,14 @@ def _pg_views(rows: Rows, relation: Relation) -> None:
             tablespace=None, indexdef=f"CREATE UNIQUE INDEX {quote_ident(key.name)} ON {table}"
             f" USING btree ({listed})",
         )  # fmt: skip
+
+
+def _index(rows: Rows, catalog: Catalog, relation: Relation) -> None:
+    owner = catalog.relations[relation.extra["of"]]
+    _add(
+        rows, "pg_catalog.pg_indexes", schemaname=relation.schema, tablename=owner.name,
+        indexname=relation.name, tablespace=None, indexdef=index_definition(relation, owner),
+    )  # fmt: skip
 
 
 def _tables(rows: Rows, relation: Relation) -> None:

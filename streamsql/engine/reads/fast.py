@@ -13,7 +13,6 @@ from streamsql.core.schema import Schema
 from streamsql.engine.reads.view import ReadView
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import (
-    Call,
     ColumnRef,
     Expr,
     Literal,
@@ -21,7 +20,6 @@ from streamsql.functions.expressions import (
     conjuncts,
     walk,
 )
-from streamsql.functions.literals import to_arrow_scalar
 from streamsql.plan.nodes import Filter, Limit, LogicalPlan, Project, Scan, Values
 
 FAST_ROWS_MAX = 20_000
@@ -34,24 +32,25 @@ def run_fast(
     plan: LogicalPlan, view: ReadView, now_us: int, timezone: str
 ) -> pa.RecordBatch | None:
     """The whole result, or None where this is not for us. The plan holds constants only."""
-    if not _simple(plan):
+    if not is_simple(plan):
         return None
     return _run(plan, view, now_us, timezone)
 
 
-def _simple(plan: LogicalPlan) -> bool:
+def is_simple(plan: LogicalPlan) -> bool:
+    """Whether `run_fast` takes such a plan, if there are not too many rows."""
     if isinstance(plan, Values):
         cells = len(plan.rows) * max(1, len(plan.schema))
         return cells <= FAST_VALUES_MAX and all(_plain(e) for r in plan.rows for e in r)
     if isinstance(plan, Scan):
         return True
     if isinstance(plan, Project):
-        return all(_plain(e) for e in plan.exprs) and _simple(plan.input)
+        return all(_plain(e) for e in plan.exprs) and is_simple(plan.input)
     if isinstance(plan, Filter):
-        return _plain(plan.predicate) and _simple(plan.input)
+        return _plain(plan.predicate) and is_simple(plan.input)
     if isinstance(plan, Limit):
         constant = all(e is None or isinstance(e, Literal) for e in (plan.limit, plan.offset))
-        return not plan.order_by and not plan.with_ties and constant and _simple(plan.input)
+        return not plan.order_by and not plan.with_ties and constant and is_simple(plan.input)
     return False
 
 
@@ -68,11 +67,7 @@ def _run(plan: LogicalPlan, view: ReadView, now_us: int, timezone: str) -> pa.Re
             return None
         return _as_batch(rows.select(list(range(len(plan.schema)))), plan.schema)
     assert isinstance(plan, Project | Filter | Limit)
-    below = None
-    if isinstance(plan, Filter) and isinstance(plan.input, Scan):
-        below = _one_row(plan.predicate, plan.input, view)
-    if below is None:
-        below = _run(plan.input, view, now_us, timezone)
+    below = _run(plan.input, view, now_us, timezone)
     if below is None:
         return None
     if isinstance(plan, Project):
@@ -84,28 +79,6 @@ def _run(plan: LogicalPlan, view: ReadView, now_us: int, timezone: str) -> pa.Re
                 below = below.filter(keep)
         return below
     return _limited(plan, below)
-
-
-def _one_row(predicate: Expr, scan: Scan, view: ReadView) -> pa.RecordBatch | None:
-    """The row that `key = constant AND …` can be about, by the relation's index; None where the
-    predicate does not say its key."""
-    key: dict[int, pa.Array] = {}
-    for part in conjuncts(predicate):
-        if isinstance(part, Call) and part.function == "eq":
-            left, right = part.args
-            if isinstance(right, ColumnRef):
-                left, right = right, left
-            if not isinstance(left, ColumnRef) or not isinstance(right, Literal):
-                continue
-            if right.value is not None and left.type == right.type:
-                key[left.index] = pa.array([to_arrow_scalar(right)], right.type.arrow)
-    if not key:
-        return None
-    found = view.lookup(scan.relation_id, key)
-    if found is None:
-        return None
-    width = len(scan.schema)
-    return make_batch(found.columns[:width], scan.schema.arrow, found.num_rows)
 
 
 def _limited(plan: Limit, rows: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -164,4 +137,4 @@ def _as_batch(rows: pa.Table, schema: Schema) -> pa.RecordBatch:
     return make_batch(batches[0].columns, schema.arrow, rows.num_rows)
 
 
-__all__ = ["project", "run_fast", "values_batch"]
+__all__ = ["is_simple", "project", "run_fast", "values_batch"]

@@ -17,6 +17,7 @@ from streamsql.engine.catalog import Catalog
 from streamsql.engine.parameters import settle
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.fast import run_fast
+from streamsql.engine.reads.lookup import with_lookups
 from streamsql.engine.reads.plans import freeze, needs_freezing, scans
 from streamsql.engine.reads.versions import at_versions, bind_versions, mark_versions
 from streamsql.engine.reads.view import ReadView, base_of
@@ -96,14 +97,16 @@ def run_select(
         plan = freeze(plan, values, now_us)
     session.engine.check_views({base_of(r) for r in bound.relations})
     view = at_versions(session, view, bound.slots, values)
+    plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
         return iter((fast,)) if fast.num_rows else iter(())
-    tables = view.tables(bound.relations)
-    sql = bound.sql if bound.frozen else None
+    same = plan is bound.plan
+    tables = view.tables(bound.relations if same else {s.relation_id for s in scans(plan)})
+    sql = bound.sql if same else None
     if sql is None:
         sql = plan_sql(plan, session.timezone)
-        if bound.frozen:
+        if same:
             bound.sql = sql
     named = {relation_table(oid): table for oid, table in tables.items()}
     return run_sql(session.engine.pool, sql, named, plan.schema, session.token)
@@ -111,7 +114,7 @@ def run_select(
 
 def relation_table(oid: int) -> str:
     """Name of a relation's snapshot inside a DuckDB connection."""
-    return f"r{oid}"
+    return f"r{oid}" if oid >= 0 else f"given{-oid}"
 
 
 def plan_sql(plan: LogicalPlan, timezone: str) -> str:
@@ -138,11 +141,12 @@ def run_plan(
     plan = freeze(plan, values, now_us)
     relations = {s.relation_id for s in scans(plan)}
     session.engine.check_views({base_of(r) for r in relations})
+    plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
         return pa.Table.from_batches([fast], schema=plan.schema.arrow)
     tables: dict[str, Any] = dict(extra or {})
-    for oid, table in view.tables(relations).items():
+    for oid, table in view.tables({s.relation_id for s in scans(plan)}).items():
         tables[relation_table(oid)] = table
     sql = plan_sql(plan, session.timezone)
     batches = run_sql(session.engine.pool, sql, tables, plan.schema, session.token)

@@ -10,9 +10,14 @@ import pyarrow as pa
 
 from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import PendingWrites
-from streamsql.engine.storage.changelog import ChangeLog
+from streamsql.engine.storage.changelog import Change, ChangeLog, rewind
+from streamsql.engine.storage.table import TableState, rewind_rows
+from streamsql.engine.storage.view import ViewState
 
 SLOT_SHIFT = 40
+
+LATER_ROWS_MAX = 20_000
+"""Rows of later changes that a look-up takes back; beyond that all rows are read."""
 
 
 def slot_id(oid: int, slot: int) -> int:
@@ -47,11 +52,40 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """The rows of one table or view as a query sees them, not read yet."""
+
+    state: TableState | ViewState
+    version: int
+    pending: PendingWrites | None = None
+
+    def changes(self) -> list[Change] | None:
+        """What the rows in memory have gone through since the version; None if that is much. Under
+        the state lock. Raises: SerializationFailure (40001)."""
+        if self.state.log.newest <= self.version:
+            return []
+        found = self.state.log.since(self.version)
+        return found if sum(c.delta.num_rows for c in found) <= LATER_ROWS_MAX else None
+
+    def complete(self, rows: pa.RecordBatch, later: list[Change]) -> pa.Table:
+        """Present rows that fulfil some condition → at least those that fulfil it in the version,
+        with the transaction's own writes."""
+        found = pa.Table.from_batches([rows])
+        if later:
+            if isinstance(self.state, TableState):
+                found = rewind_rows(found, later, self.state.num_columns)
+            else:
+                found = rewind(found, later, self.state.schema)
+        return found if self.pending is None else self.pending.over(found)
+
+
+@dataclass(frozen=True)
 class ReadView:
     """version: the version that is read. pending: the transaction's writes, by relation.
     lock: the state lock. stored: relation → its rows. virtual: relation → its rows, computed now
     (system relations, bounded reads of sources). slots: the versions that single relations name
-    with FOR SYSTEM_TIME AS OF; their ids say which (`slot_of`)."""
+    with FOR SYSTEM_TIME AS OF; their ids say which (`slot_of`). given: rows of ids (< 0) that stand
+    for look-ups."""
 
     version: int
     stored: Callable[[int], Stored | None]
@@ -59,24 +93,24 @@ class ReadView:
     virtual: Callable[[int], pa.Table]
     pending: Mapping[int, PendingWrites] = field(default_factory=dict)
     slots: tuple[int, ...] = ()
+    given: Mapping[int, pa.Table] = field(default_factory=dict)
 
-    def lookup(self, oid: int, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-        """The row of a relation whose identity has these values (a batch of none or one), without
-        looking at the others; None where that is not possible."""
-        if oid in self.pending or slot_of(oid) is not None:
+    def snapshot(self, relation_id: int) -> Snapshot | None:
+        """The rows of a table or view; None for what is computed when it is read."""
+        oid, slot = base_of(relation_id), slot_of(relation_id)
+        state = self.stored(oid) if relation_id >= 0 else None
+        if not isinstance(state, TableState | ViewState):
             return None
-        with self.lock:  # type: ignore[attr-defined]
-            state = self.stored(oid)
-            if state is None or state.log.newest > self.version:
-                return None
-            return state.lookup(key)
+        if slot is None:
+            return Snapshot(state, self.version, self.pending.get(oid))
+        return Snapshot(state, self.slots[slot])
 
     def tables(self, relations: Iterable[int]) -> dict[int, pa.Table]:
         """The rows of these relations, all of the same version; schemas with hidden columns.
 
         Raises: SerializationFailure (40001) if the version is no longer retained.
         """
-        wanted = list(relations)
+        wanted = [r for r in relations if r not in self.given]
         later: dict[int, Callable[[], pa.Table]] = {}
         virtual: list[int] = []
         with self.lock:  # type: ignore[attr-defined]
@@ -93,4 +127,4 @@ class ReadView:
                 found[oid] = writes.over(found[oid])
         for oid in virtual:
             found[oid] = self.virtual(base_of(oid))
-        return found
+        return found | dict(self.given)

@@ -13,6 +13,7 @@ from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Name, Statement
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.reads.select import BoundSelect, bind_select
+from streamsql.engine.binding import check_readable
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.handler import Types
 
@@ -48,7 +49,10 @@ def lookup(
     session: Session, name: Name, *, kinds: Sequence[str] = (), position: int | None = None
 ) -> Relation:
     """A relation by its name as this session sees it. Raises: 42P01, 42809."""
-    return session.catalog.lookup(name, session.search_path, kinds=kinds, position=position)
+    found = session.catalog.lookup(name, session.search_path, kinds=kinds, position=position)
+    if not kinds:
+        check_readable(found, position)
+    return found
 
 
 def rows_result(

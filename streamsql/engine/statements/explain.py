@@ -18,11 +18,15 @@ from streamsql.dialect.statements import (
     Update,
 )
 from streamsql.engine.api import Result
+from streamsql.engine.reads.lookup import explained, with_lookups
+from streamsql.engine.reads.plans import freeze
 from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
+from streamsql.engine.reads.versions import at_versions
+from streamsql.engine.reads.view import slot_of
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements import dml, views
+from streamsql.engine.statements import dml, queries, views
 from streamsql.engine.statements.common import bound_query, lookup, rows_result
-from streamsql.engine.statements.handler import Handler, Types, returns
+from streamsql.engine.statements.handler import Description, Handler, Types, result_columns
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.runtime.compile import CompiledView
@@ -78,12 +82,35 @@ def explain_query(
     if session.database.pg_catalog().handles(query.query):
         return ["Catalog query"]
     bound = bound_query(session, query.query, query, declared)
-    lines = tree(bound.plan)
+    lines = tree(shown_plan(session, bound, values))
     if statement.verbose and bound.frozen:
         lines += ["", f"DuckDB: {plan_sql(bound.plan, session.timezone)}"]
     if statement.analyze:
         lines += _analyzed(session, bound, session.read_view(), values)
     return formatted(lines, statement.format)
+
+
+def shown_plan(
+    session: Session, bound: BoundSelect, values: tuple[Literal, ...]
+) -> LogicalPlan:
+    """The plan with the look-ups that running it now would make; without values for its parameters,
+    those that it may make."""
+    view = session.read_view()
+    if not bound.frozen and len(values) < len(bound.parameter_types):
+        found = {r: view.snapshot(r) for r in bound.relations if slot_of(r) is None}
+        return explained(bound.plan, {r: s.state for r, s in found.items() if s is not None})
+    view = at_versions(session, view, bound.slots, values)
+    plan = freeze(bound.plan, values, session.now_us())
+    return with_lookups(plan, view, session.now_us(), session.timezone)[0]
+
+
+def describe(session: Session, statement: Explain, declared: Types) -> Description:
+    """One column of text; the parameters are those of the query."""
+    columns = result_columns(COLUMNS)
+    if isinstance(statement.statement, Query):
+        inner = queries.describe_query(session, statement.statement, declared)
+        return Description(columns, inner.parameter_types, inner.parameter_oids)
+    return Description(columns)
 
 
 def explain_write(session: Session, inner: Insert | Update | Delete, declared: Types) -> list[str]:
@@ -155,4 +182,4 @@ def formatted(lines: list[str], format_: str) -> list[str]:
     return lines
 
 
-HANDLER = Handler(run, returns(*COLUMNS), "EXPLAIN")
+HANDLER = Handler(run, describe, "EXPLAIN")

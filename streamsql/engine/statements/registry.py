@@ -9,10 +9,12 @@ from streamsql.dialect import statements as s
 from streamsql.engine.api import Result
 from streamsql.engine.statements import (
     admin,
+    alter,
     copy,
     cursors,
     dml,
     explain,
+    indexes,
     prepared,
     queries,
     schemas,
@@ -44,7 +46,9 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.CreateTable: tables.HANDLER,
     s.CreateView: views.HANDLER,
     s.CreateSchema: schemas.CREATE_SCHEMA,
+    s.CreateIndex: indexes.CREATE,
     s.Drop: schemas.DROP,
+    s.Alter: alter.HANDLER,
     s.Comment: schemas.COMMENT,
     s.Explain: explain.HANDLER,
     s.Copy: copy.HANDLER,
@@ -72,10 +76,8 @@ HINTS: dict[type[s.Statement], tuple[str, str]] = {
         "MERGE",
         "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and INSERT in a transaction.",
     ),
-    s.CreateIndex: ("CREATE INDEX", "Views are kept up to date without indexes; leave it out."),
     s.CreateSink: ("CREATE SINK", "Read the changes with SUBSCRIBE, or COPY (SUBSCRIBE ...) TO."),
     s.CreateSubscription: ("CREATE SUBSCRIPTION", "Use SUBSCRIBE, with AS OF to go on later."),
-    s.Alter: ("ALTER", "Create a new object and drop the old one."),
 }
 
 

@@ -25,7 +25,7 @@ from streamsql.engine.catalog import (
     describe,
 )
 from streamsql.engine.ddl import CreateSchemaOp, DdlOp, DropRelation, DropSchemaOp, SetComment
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import OBJECTS, Relation
 from streamsql.engine.statements.common import lookup
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.functions.expressions import Literal
@@ -38,6 +38,8 @@ _KINDS = {
     "source": "source",
     "view": "view",
     "materialized view": "materialized_view",
+    "index": "index",
+    "subscription": "subscription",
 }
 
 
@@ -92,8 +94,23 @@ def missing(session: Session, statement: Drop, name: tuple[str, ...]) -> None:
     words = {"table": "table", "source": "source"}.get(statement.kind, statement.kind)
     text = f'{words} "{".".join(name)}" does not exist'
     if not statement.if_exists:
+        if statement.kind in ("index", "subscription"):
+            check_constraint_index(session, name)
+            raise UndefinedObject(text)
         raise UndefinedTable(text)
     session.notice(f"{text}, skipping")
+
+
+def check_constraint_index(session: Session, name: tuple[str, ...]) -> None:
+    """Raises: DependentObjectsStillExist (2BP01) for the index of a constraint."""
+    for relation in session.catalog.user_relations():
+        for key in relation.keys:
+            if key.name == name[-1]:
+                raise DependentObjectsStillExist(
+                    f"cannot drop index {key.name} because constraint {key.name} on"
+                    f" {describe(relation)} requires it",
+                    hint="A constraint's index goes with its table.",
+                )
 
 
 def check_kind(relation: Relation, kind: str) -> None:
@@ -117,7 +134,7 @@ def drop_operations(session: Session, roots: list[Relation], *, cascade: bool) -
             catalog.check_droppable(root, roots)
     every = catalog.drop_set(roots)
     chosen = {r.oid for r in roots}
-    also = [r for r in every if r.oid not in chosen]
+    also = [r for r in every if r.oid not in chosen and r.kind != "index"]
     if len(also) == 1:
         session.notice(f"drop cascades to {describe(also[0])}")
     elif also:
@@ -184,7 +201,7 @@ def run_comment(
             f"COMMENT ON {kind.upper()} is not supported",
             hint="Comments are possible on tables, sources, views, columns and schemas.",
         )
-    relation = lookup(session, statement.name)
+    relation = lookup(session, statement.name, kinds=(_KINDS[kind],) if kind in OBJECTS else ())
     attnum = 0
     if statement.column is not None:
         attnum = relation.columns.index(statement.column) + 1

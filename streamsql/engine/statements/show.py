@@ -13,6 +13,8 @@ from streamsql.core.types import BIGINT, BOOLEAN, TEXT, SqlType
 from streamsql.dialect.statements import Describe, Name, ShowCreate, ShowObjects
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.catalog import DATABASE
+from streamsql.engine.indexes import indexes_of
+from streamsql.engine.pgcatalog.dynamic import index_texts
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.common import lookup, rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types
@@ -37,7 +39,9 @@ RELATION_KINDS = {
 SHAPES: dict[str, Columns] = {
     "jobs": (("Id", BIGINT), ("Name", TEXT), ("Type", TEXT), ("Status", TEXT), ("Error", TEXT)),
     "columns": COLUMNS,
-    "indexes": (("Name", TEXT), ("On", TEXT), ("Key", TEXT)),
+    "indexes": (
+        ("Name", TEXT), ("On", TEXT), ("Key", TEXT), ("Include", TEXT), ("Unique", BOOLEAN)
+    ),
     "functions": (("Name", TEXT), ("Kind", TEXT)),
 }
 
@@ -94,11 +98,17 @@ def column_rows(session: Session, relation: Relation) -> Rows:
 
 def _indexes(session: Session, name: Name | None) -> Rows:
     relations = [lookup(session, name)] if name else session.catalog.user_relations()
-    return [
-        (key.name, r.name, ", ".join(r.columns[i].name for i in key.columns))
+    rows: list[Sequence[object]] = [
+        (key.name, r.name, ", ".join(r.columns[i].name for i in key.columns), None, True)
         for r in relations
         for key in r.keys
     ]
+    for r in relations:
+        for index in indexes_of(session.catalog, r.oid):
+            include = ", ".join(index.extra["include"]) or None
+            keys = ", ".join(index_texts(index))
+            rows.append((index.name, r.name, keys, include, bool(index.extra["unique"])))
+    return rows
 
 
 def _functions() -> Rows:
@@ -143,7 +153,8 @@ def run_show_create(
 ) -> Result:
     """The user's own text."""
     kinds = {"table": "table", "source": "source", "view": "view",
-             "materialized view": "materialized_view"}  # fmt: skip
+             "materialized view": "materialized_view", "index": "index",
+             "subscription": "subscription"}  # fmt: skip
     if statement.kind not in kinds:
         name = ".".join(statement.name)
         raise UndefinedObject(f'{statement.kind} "{name}" does not exist')

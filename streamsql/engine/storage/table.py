@@ -19,8 +19,9 @@ from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, DATETIME_KINDS, INTEGER_KINDS, TEXT_KINDS, Kind
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.changelog import Change, ChangeLog, Keep
+from streamsql.engine.storage.key_index import KeyIndex, follow
 from streamsql.engine.storage.watermarks import WatermarkState, WatermarkTracker
 from streamsql.state.arrangement import Arrangement
 
@@ -65,6 +66,7 @@ class TableState:
         self.identity = relation.primary_key or (self.num_columns,)
         self.store = Arrangement(self.schema, self.identity)
         self.next_row_id = 1
+        self.indexes: dict[int, KeyIndex] = {}
         self.log = ChangeLog(0)  # before its first change a table is empty
         # the identity index tells rows apart by representation; where SQL's equality is the same,
         # it serves look-ups by key as well, and no second index is built
@@ -73,6 +75,17 @@ class TableState:
         self._empty = pa.RecordBatch.from_arrays(
             [pa.array([], f.type) for f in self.schema.arrow], schema=self.schema.arrow
         )
+
+    @property
+    def exact_identity(self) -> tuple[int, ...] | None:
+        """The primary key, where a look-up by it finds what SQL calls equal."""
+        return self.identity if self._exact_identity and self.relation.primary_key else None
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The constraints that rows must keep: those of the definition, and unique indexes."""
+        unique = [i for i in self.indexes.values() if i.unique]
+        return self.relation.keys + tuple(Key(i.name, i.unique, False, i.oid, 0) for i in unique)
 
     @property
     def watermark(self) -> int:
@@ -178,12 +191,12 @@ class TableState:
 
     def apply(self, change: TableChange, version: int, keep: Keep | None) -> None:
         """Make the change (the arrangement takes retractions before insertions)."""
-        self.store.apply(change.stored)
+        follow(self.indexes, self.store.apply(change.stored))
         self.log.append(version, change.stored, keep)
 
     def undo(self, change: TableChange) -> None:
         """Take back the newest change (its tick could not be made durable)."""
-        self.store.apply(change.stored.negate())
+        follow(self.indexes, self.store.apply(change.stored.negate()))
         self.log.drop_last()
         self.next_row_id, state = change.before
         if self.tracker is not None and state is not None:

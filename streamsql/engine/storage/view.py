@@ -75,7 +75,7 @@ class ViewState:
         shown = old.contents()
         self.log = old.log
         if self.store.identity == old.store.identity:
-            self.store = old.store
+            self.store, self.indexes = old.store, old.indexes
         else:  # the old rows need not be unique by what identifies the new ones
             self.store, self._exact_identity = Arrangement(self.schema), False
             self.store.apply(shown)
