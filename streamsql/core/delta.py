@@ -13,6 +13,16 @@ from streamsql.core.schema import Schema
 Int64Array = npt.NDArray[np.int64]
 
 
+_WIDTHS: dict[int, int] = {
+    t.id: t.bit_width // 8
+    for t in (
+        pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(),
+        pa.time64("us"), pa.timestamp("us"), pa.decimal128(1, 0),
+    )
+}  # fmt: skip
+"""Arrow type id -> bytes a value."""
+
+
 class Delta:
     """Rows with weights; never changed once it is made.
 
@@ -82,6 +92,15 @@ class Delta:
             found = self._columns = self._batch.columns
         return found
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows."""
+        total, n = 0, self.num_rows
+        for column in self.columns:
+            width = _WIDTHS.get(column.type.id, 0)
+            total += n * width if width else column.nbytes
+        return total
+
     def __repr__(self) -> str:
         return (
             f"Delta({self.batch!r}, weights={self.weights!r}, "
@@ -103,7 +122,7 @@ class Delta:
     def weights_or_ones(self) -> Int64Array:
         """The weights, written out."""
         if self.weights is None:
-            return np.ones(self.num_rows, np.int64)
+            return ones(self.num_rows)
         return self.weights
 
     def take(self, rows: Int64Array) -> Delta:
@@ -122,6 +141,13 @@ class Delta:
     def negate(self) -> Delta:
         """Every weight with its sign turned."""
         return Delta(self.batch, -self.weights_or_ones(), self.row_watermark, self.consolidated)
+
+
+def ones(n: int) -> Int64Array:
+    """n times 1."""
+    out = np.empty(n, np.int64)
+    out.fill(1)
+    return out
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

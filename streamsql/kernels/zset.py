@@ -1,9 +1,9 @@
 """Loops of Z-sets: summing the weights of equal rows, and folding a delta into an arrangement.
 
 Books of an arrangement, by chunk: `books` int64[chunks, 4] = [rows written, rows of weight != 0,
-rows of weight != 1, changed]; `totals` int64[2] = [rows of weight != 0, sum of all weights]. `t`
-is the head of a hash table (`hash_loops`) from identity to row, which holds the rows of weight !=
-0.
+rows of weight != 1, changed]; `totals` int64[3] = [rows of weight != 0, sum of all weights, rows
+written]. `t` is the head of a hash table (`hash_loops`) from identity to row, which holds the rows
+of weight != 0.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ def add_row(weights: Weights, books: Array, totals: Rows, r: Int, w: Int) -> Non
         books[chunk, ODD] += 1
     totals[0] += 1
     totals[1] += w
+    totals[2] += 1
 
 
 @kernel
@@ -111,9 +112,9 @@ def add_rows(weights: Weights, books: Array, totals: Rows, rows: Rows, new: Weig
         add_row(weights, books, totals, rows[i], new[i] if new.size else 1)
 
 
-@kernel
-def check_retractions(t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights) -> Int:
-    """First entry that would bring a weight below 0, or -1."""
+@device
+def check_retractions(t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights) -> bool:
+    """Whether an entry would bring a weight below 0."""
     n = h0.size
     for i in range(n):
         if i + AHEAD < n and w[i + AHEAD] < 0:
@@ -121,58 +122,72 @@ def check_retractions(t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights
         if w[i] < 0:
             entry = seek(t, h0[i], h1[i])
             if entry < 0 or weights[value_at(entry)] + w[i] < 0:
-                return i
-    return -1
+                return True
+    return False
+
+
+DONE, FULL, BELOW_ZERO = range(3)
+PHASE, AT, ADDED, DIED, SORTED = range(5)
 
 
 @kernel
 def fold(
     t: Int, h0: Lanes, h1: Lanes, w: Weights, weights: Weights, books: Array, totals: Rows,
-    sign: Int, start: Int, next_rows: Rows, counts: Rows,
+    check: Int, progress: Rows, next_rows: Rows,
     rows: Rows, old: Weights, new: Weights, fresh: Rows, dead: Rows,
 ) -> Int:  # fmt: skip
-    """Fold the entries whose weight has this sign into the rows, from `start` on.
+    """Fold the entries into the rows: retractions first, then insertions.
 
     A key that is there has its row's weight changed; at 0 it leaves the table and its row goes to
     `dead`. A key that is not there gets the next of `next_rows`, and its entry goes to `fresh`.
-    counts int64[2]: how many are in fresh and dead so far. Returns where it stopped: n, or an
-    entry for which the table has no room.
+    check: whether weights may not fall below 0. progress: int64[5], zeros at first: [phase, next
+    entry, entries in fresh, in dead, 0 where fresh is in rising order].
+    Returns DONE; FULL where the table has no room for an entry: make some and call again;
+    BELOW_ZERO before anything is changed.
     """
+    if check and progress[PHASE] == 0 and check_retractions(t, h0, h1, w, weights):
+        return BELOW_ZERO
     n = h0.size
-    added, died = counts[0], counts[1]
-    i = start
-    while i < n:
-        if i + AHEAD < n:
-            look_ahead(t, h0[i + AHEAD])
-        if w[i] * sign <= 0:
+    added, died = progress[ADDED], progress[DIED]
+    for phase in range(progress[PHASE], 2):
+        i = progress[AT]
+        while i < n:
+            if i + AHEAD < n:
+                look_ahead(t, h0[i + AHEAD])
+            if (w[i] < 0) != (phase == 0) or w[i] == 0:
+                i += 1
+                continue
+            entry = seek(t, h0[i], h1[i])
+            if entry > 0:
+                r = value_at(entry)
+                old[i] = weights[r]
+                change_weight(weights, books, totals, r, w[i])
+                new[i] = weights[r]
+                if new[i] == 0:
+                    drop(t, entry)
+                    dead[died] = r
+                    died += 1
+            else:
+                if is_full(t, h0[i]):
+                    if not make_room(t, h0[i]):
+                        progress[PHASE], progress[AT] = phase, i
+                        progress[ADDED], progress[DIED] = added, died
+                        return FULL
+                    entry = seek(t, h0[i], h1[i])
+                r = next_rows[added]
+                enter(t, -entry, h0[i], h1[i], r)
+                add_row(weights, books, totals, r, w[i])
+                if added and fresh[added - 1] > i:
+                    progress[SORTED] = 1
+                fresh[added] = i
+                added += 1
+                old[i] = 0
+                new[i] = w[i]
+            rows[i] = r
             i += 1
-            continue
-        entry = seek(t, h0[i], h1[i])
-        if entry > 0:
-            r = value_at(entry)
-            old[i] = weights[r]
-            change_weight(weights, books, totals, r, w[i])
-            new[i] = weights[r]
-            if new[i] == 0:
-                drop(t, entry)
-                dead[died] = r
-                died += 1
-        else:
-            if is_full(t, h0[i]):
-                if not make_room(t, h0[i]):
-                    break
-                entry = seek(t, h0[i], h1[i])
-            r = next_rows[added]
-            enter(t, -entry, h0[i], h1[i], r)
-            add_row(weights, books, totals, r, w[i])
-            fresh[added] = i
-            added += 1
-            old[i] = 0
-            new[i] = w[i]
-        rows[i] = r
-        i += 1
-    counts[0], counts[1] = added, died
-    return i
+        progress[AT] = 0
+    progress[ADDED], progress[DIED] = added, died
+    return DONE
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
-from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.delta import Delta, Int64Array, make_batch, ones
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
@@ -200,7 +200,7 @@ class Aggregate(Operator):
         arrays = self.groups.key_columns(rows) + self.folding.results(cells)
         weights = None
         if before:
-            weights = np.ones(n, np.int64)
+            weights = ones(n)
             weights[:before] = -1
         return Delta.of(arrays, self.schema.arrow, n, weights, None, True)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.delta import Int64Array, make_batch
+from streamsql.core.delta import Int64Array
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
@@ -127,7 +127,7 @@ class Groups:
         if arrays and n < len(arrays[0]):
             rows = pa.array(new_rows)
             arrays = [c.take(rows) for c in arrays]
-        base = self.keys.append(make_batch(arrays, self.schema.arrow, n))
+        base = self.keys.append_columns(arrays, n)
         self.key_row[slots] = np.arange(base, base + n)
 
     def _room(self, slots: int) -> None:

@@ -14,6 +14,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
 from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.late import is_late, report_late
+from streamsql.operators.loops import windows as loops
 from streamsql.operators.map import move
 from streamsql.operators.window_grid import Grid, exact_us
 from streamsql.plan import nodes as plan
@@ -44,14 +45,26 @@ class TimeWindow(Operator):
         self.time_column = time_column
         self.grid = grid
         self.drops_late = late
+        kept = input_schema[time_column].type.arrow == schema[len(input_schema)].type.arrow
+        self._plain = (
+            grid.kind == "tumble" and grid.is_exact and kept
+            and pa.types.is_timestamp(schema[len(input_schema)].type.arrow)
+        )  # fmt: skip
 
     input_origins: Mapping[int, tuple[int, int]] = {}
     """Where the input's columns come from."""
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta = deltas[0]
-        if not delta:
+        if not delta.num_rows:
             return Delta.empty(self.schema)
+        if self._plain:
+            windows = self._tumble(delta, delta.columns[self.time_column])
+            if windows is not None:
+                return Delta.of(
+                    delta.columns + windows, self.schema.arrow, delta.num_rows, delta.weights,
+                    delta.row_watermark, delta.consolidated,
+                )  # fmt: skip
         times, valid = finite_times(delta.batch.column(self.time_column))
         if valid is not None:
             step.null_event_times += int(times.size - np.count_nonzero(valid))
@@ -61,6 +74,24 @@ class TimeWindow(Operator):
         if self.drops_late and delta.row_watermark is not None:
             rows, start, end = self._on_time(step, delta, times, rows, start, end)
         return self._output(delta, rows, start, end)
+
+    def _tumble(self, delta: Delta, times: pa.Array) -> list[pa.Array] | None:
+        """The window columns of timestamps in one pass; None if a row has no window or is late."""
+        if times.null_count:
+            return None
+        n, type_ = len(times), times.type
+        buffer = pa.allocate_buffer(24 * n)
+        if not loops.tumble_column(
+            times.buffers()[1].address + 8 * times.offset, n, exact_us(self.grid.size),
+            exact_us(self.grid.offset), 8 * n, buffer.address,
+        ):  # fmt: skip
+            return None
+        if self.drops_late and delta.row_watermark is not None:
+            end = np.frombuffer(buffer, np.int64, n, 8 * n)
+            if bool(is_late(end, delta.row_watermark, self.lateness_us).any()):
+                return None
+        parts = (buffer, buffer.slice(8 * n), buffer.slice(16 * n))
+        return [pa.Array.from_buffers(type_, n, [None, part], 0) for part in parts]
 
     def _on_time(
         self, step: Step, delta: Delta, times: Int64Array, rows: Int64Array | None,

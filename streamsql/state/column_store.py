@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,21 +48,26 @@ class ColumnStore:
 
     def append(self, batch: pa.RecordBatch) -> int:
         """Add the rows; returns the number of the first: they are base, base + 1, …"""
-        base, n = self._rows, batch.num_rows
+        return self.append_columns(batch.columns, batch.num_rows)
+
+    def append_columns(self, columns: Sequence[pa.Array], n: int) -> int:
+        """`append` for n rows that are arrays."""
+        base = self._rows
         start = 0
         while start < n:
             chunk, at = self._rows >> CHUNK_BITS, self._rows & CHUNK_MASK
             size = min(n - start, CHUNK_ROWS - at)
-            self.write(chunk, at, batch if size == n else batch.slice(start, size))
+            pieces = columns if size == n else [c.slice(start, size) for c in columns]
+            self.write(chunk, at, pieces, size)
             start += size
         return base
 
-    def write(self, chunk: int, at: int, batch: pa.RecordBatch) -> None:
-        """For owners who give out row numbers themselves: write rows at, at + 1, … of a chunk,
+    def write(self, chunk: int, at: int, columns: Sequence[pa.Array], n: int) -> None:
+        """For owners who give out row numbers themselves: write n rows at, at + 1, … of a chunk,
         which has that many, or is written anew (at = 0). It must hold them."""
-        for column, array in zip(self._columns, batch.columns, strict=True):
+        for column, array in zip(self._columns, columns, strict=True):
             column.append(array, chunk, at)
-        self._rows = max(self._rows, (chunk << CHUNK_BITS) + at + batch.num_rows)
+        self._rows = max(self._rows, (chunk << CHUNK_BITS) + at + n)
         self._table = None
 
     def release(self, chunk: int) -> None:

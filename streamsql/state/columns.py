@@ -166,18 +166,19 @@ class FixedColumn(ChunkedColumn):
 
     def append(self, array: pa.Array, chunk: int, at: int) -> None:
         n, width = len(array), self.width
-        self.room(chunk, at, n)
+        if at == 0 or at + n > self.capacity[chunk]:
+            self.room(chunk, at, n)
         source = array.buffers()[1].address + array.offset * width
-        ctypes.memmove(int(self.data_at[chunk]) + at * width, source, n * width)
-        self.append_validity(array, chunk, at)
+        ctypes.memmove(self.data[chunk].address + at * width, source, n * width)
+        if array.null_count or self.valid[chunk] is not None:
+            self.append_validity(array, chunk, at)
 
     def take(self, rows: Int64Array, negative: bool) -> pa.Array:
         n = rows.size
         out = pa.allocate_buffer(n * self.width)
-        bitmap = self.out_validity(n, negative)
-        nulls = loops.gather_fixed(
-            self.data_at, self.valid_at, self.width, rows, out.address, _address(bitmap)
-        )
+        bitmap = self.out_validity(n, negative) if negative or self.has_nulls else None
+        bits = 0 if bitmap is None else bitmap.address
+        nulls = loops.gather_fixed(self.data_at, self.valid_at, self.width, rows, out.address, bits)
         return pa.Array.from_buffers(self.type, n, [bitmap, out], nulls)
 
     def export(self, chunk: int, n: int) -> list[pa.Array]:

@@ -45,7 +45,7 @@ def cancel(delta: Delta) -> Delta:
 
     Enough for consumers that only need a row's insertion and retraction in one tick to cancel.
     """
-    if delta.weights is None or not bool((delta.weights <= 0).any()):
+    if delta.weights is None or delta.consolidated or not bool((delta.weights <= 0).any()):
         return delta
     return consolidate(delta)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class RowStore:
         self._log = AppendLog(schema)
         self.weights = NO_WEIGHTS  # int64 by row; empty = every row has weight 1
         self.books = np.zeros((1, 4), np.int64)
-        self.totals = np.zeros(2, np.int64)
+        self.totals = np.zeros(3, np.int64)
         self._free: list[int] = []  # released chunks, the next one to use last
         self._chunk, self._at = 0, 0  # where the next row goes
         self._chunks = 0
@@ -49,7 +49,7 @@ class RowStore:
         if self._log:
             log, self._log = self._log, AppendLog(self.schema)
             for batch in log.batches:
-                self.write(batch)
+                self.write(batch.columns, batch.num_rows)
         return self._columns
 
     @property
@@ -67,7 +67,12 @@ class RowStore:
         """Rows that take up memory, dead ones too."""
         if not self.weights.size:
             return self._columns.num_rows + self._log.rows
-        return int(self.books[: self._chunks, FILLED].sum())
+        return int(self.totals[2])
+
+    @property
+    def dead_rows(self) -> int:
+        """Rows of weight 0 that take up memory."""
+        return int(self.totals[2] - self.totals[0]) if self.weights.size else 0
 
     @property
     def nbytes(self) -> int:
@@ -117,30 +122,32 @@ class RowStore:
         self._room(top >> CHUNK_BITS)
         return rows
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows, at the numbers `next_rows` gave; their weights and books are the caller's."""
-        n, start = batch.num_rows, 0
+    def write(self, columns: Sequence[pa.Array], n: int) -> None:
+        """Write n rows, at the numbers `next_rows` gave; their weights and books are the
+        caller's."""
+        start = 0
         while start < n:
             size = min(n - start, CHUNK_ROWS - self._at)
-            piece = batch if size == n else batch.slice(start, size)
-            self._columns.write(self._chunk, self._at, piece)
+            pieces = columns if size == n else [c.slice(start, size) for c in columns]
+            self._columns.write(self._chunk, self._at, pieces, size)
             start += size
             self._at += size
-            self._chunks = max(self._chunks, self._chunk + 1)
-            self._room(self._chunk)
+            if self._chunk >= self._chunks:
+                self._chunks = self._chunk + 1
+                self._room(self._chunk)
             if self._at == CHUNK_ROWS:
                 self._chunk = self._free.pop() if self._free else self._chunks
                 self._at = 0
 
-    def append(self, batch: pa.RecordBatch, weights: Int64Array | None) -> Int64Array:
-        """Write rows with these weights (None = all 1); returns their numbers int64[n]."""
+    def append(self, columns: Sequence[pa.Array], n: int, weights: Int64Array | None) -> Int64Array:
+        """Write n rows with these weights (None = all 1); returns their numbers int64[n]."""
         if weights is not None and not self.weights.size and bool((weights != 1).any()):
             self.keep_weights()
-        rows = self.next_rows(batch.num_rows)
+        rows = self.next_rows(n)
         if self.weights.size:
             new = NO_WEIGHTS if weights is None else int64s(weights)
             zset.add_rows(self.weights, self.books, self.totals, rows, new)
-        self.write(batch)
+        self.write(columns, n)
         return rows
 
     def append_by_reference(self, batch: pa.RecordBatch) -> Int64Array:
@@ -174,6 +181,7 @@ class RowStore:
             if chunk == self._chunk:
                 continue
             self.columns.release(int(chunk))
+            self.totals[2] -= self.books[chunk, FILLED]
             self.books[chunk] = 0
             self._cache.pop(int(chunk), None)
             self._free.append(int(chunk))

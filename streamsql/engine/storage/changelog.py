@@ -77,7 +77,7 @@ class ChangeLog:
 
     def append(self, version: int, delta: Delta, keep: Keep | None) -> None:
         """Add the change of a version, and drop old ones that `keep` does not ask for."""
-        size = int(delta.batch.nbytes) + 16 * delta.num_rows
+        size = delta.nbytes + 16 * delta.num_rows
         self._changes.append(Change(version, delta))
         self._sizes.append(size)
         self._bytes += size

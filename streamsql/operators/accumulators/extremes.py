@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.delta import Int64Array
+from streamsql.core.delta import Int64Array, ones
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
 from streamsql.kernels.hashing import hash_arrays
@@ -90,7 +90,7 @@ class Multiset(Accumulator):
             column, slots = column.take(pa.array(kept)), slots[kept]
             weights = weights[kept] if weights.size else weights
         loops.count_valid(cells, self.at, slots, weights, 0, 0)
-        counts = weights if weights.size else np.ones(slots.size, np.int64)
+        counts = weights if weights.size else ones(slots.size)
         if weights.size > 1:
             # a value may be taken back before it comes, within one tick
             order = np.argsort(counts < 0, kind="stable")

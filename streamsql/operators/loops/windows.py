@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsql.kernels.bits import load_i64, store_i64
 from streamsql.kernels.jit import device, kernel
+
+INFINITY = 2**63 - 1
 
 
 @device
@@ -25,6 +28,26 @@ def tumble(times: Any, size: int, offset: int, out: Any) -> None:
             start = floor_to(t, size, offset)
             known = True
         out[i] = start
+
+
+@kernel
+def tumble_column(times: int, n: int, size: int, offset: int, room: int, out: int) -> bool:
+    """Starts, ends, and last µs of the windows of n times (int64 at the address `times`), as three
+    columns of `room` bytes one after the other at the address `out`. Returns whether all times
+    were finite; else what was written means nothing."""
+    start = 0
+    known = False
+    for i in range(n):
+        t = load_i64(times + 8 * i)
+        if t == INFINITY or t <= -INFINITY:
+            return False
+        if not known or t < start or t - start >= size:
+            start = floor_to(t, size, offset)
+            known = True
+        store_i64(out + 8 * i, start)
+        store_i64(out + room + 8 * i, start + size)
+        store_i64(out + 2 * room + 8 * i, start + size - 1)
+    return True
 
 
 @kernel
