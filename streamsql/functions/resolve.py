@@ -10,6 +10,7 @@ from streamsql.core.errors import (
     AmbiguousFunction,
     DatatypeMismatch,
     FeatureNotSupported,
+    NumericValueOutOfRange,
     UndefinedFunction,
     WindowingError,
     WrongObjectType,
@@ -29,8 +30,11 @@ from streamsql.functions.expressions import (
     AggregateCall,
     Call,
     Cast,
+    ColumnRef,
     Expr,
     Frame,
+    Literal,
+    OuterRef,
     SortKey,
     WindowCall,
     walk,
@@ -203,6 +207,7 @@ def resolve_aggregate(
         keys = zip(order_by, coerced[len(args) :], strict=True)
         order_by = tuple(replace(k, expr=e) for k, e in keys)
         coerced = coerced[: len(args)]
+        _check_fractions(name, coerced, position)
     if distinct and not ordered and order_by and coerced:
         order_by = _distinct_order(args, coerced, order_by, position)
     return AggregateCall(
@@ -230,6 +235,24 @@ def _distinct_order(
             )
         found.append(replace(key, expr=same[0]))
     return tuple(found)
+
+
+def _check_fractions(name: str, direct: tuple[Expr, ...], position: int | None) -> None:
+    """The fractions of a percentile: constants between 0 and 1."""
+    for arg in direct:
+        if any(isinstance(e, ColumnRef | OuterRef) for e in walk(arg)):
+            raise FeatureNotSupported(
+                f"the fraction of {name} must be a constant",
+                position=position,
+                hint="Compute each fraction in a column of its own, or use FILTER.",
+            )
+        given = arg.value if isinstance(arg, Literal) else None
+        for fraction in given if isinstance(given, tuple | list) else [given]:
+            if isinstance(fraction, float) and not 0 <= fraction <= 1:
+                raise NumericValueOutOfRange(
+                    f"percentile value {fraction:g} is not between 0 and 1",
+                    position=arg.position if arg.position is not None else position,
+                )
 
 
 def _known(expr: Expr) -> Expr:

@@ -13,18 +13,23 @@ import pyarrow as pa
 from streamsql.circuit.operator import State
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.errors import InvariantViolation
-from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr, Literal
+from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr
 from streamsql.operators import saved
 from streamsql.operators.accumulators import Accumulator, make
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.accumulators.count import CountRows
+from streamsql.operators.accumulators.rows import RowAccumulator, expression_column
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.distinct_values import DistinctValues
 
 COUNT_LANE, STAMP_LANE, CLOSE_LANE = 0, 1, 2
 """Lanes every group has: rows, stamp of the tick that touched it last, close time (µs) or 0."""
 FIRST_FREE_LANE = 3
-NEEDS_NO_DISTINCT = frozenset({"min", "max", "bool_and", "bool_or"})
+NEEDS_NO_DISTINCT = frozenset({
+    "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "first_value", "last_value",
+    "any_value", "arg_min", "arg_max",
+})  # fmt: skip
+ALWAYS_DISTINCT = frozenset({"approx_count_distinct"})
 
 
 class Folding:
@@ -69,6 +74,8 @@ class Folding:
     def _plain_arguments(self) -> list[int | None] | None:
         """The argument's column of every call (None = it has none); None where a call needs more
         than its column."""
+        if any(isinstance(a, RowAccumulator) for a in self.accumulators):
+            return None
         found: list[int | None] = []
         for call in self.calls:
             first = call.args[0] if call.args else None
@@ -99,12 +106,18 @@ class Folding:
         if weights.size and not self.retracts and int(weights.min()) < 0:
             raise InvariantViolation("a row was taken back from an append-only input")
         ready: dict[tuple[Expr | None, ...], tuple[pa.Array | None, Int64Array, Int64Array]] = {}
+        parts: dict[tuple[Expr | None, ...], pa.RecordBatch] = {}
         for call, accumulator in zip(self.calls, self.accumulators, strict=True):
             distinct = distinct_key(call)
             key = (call.filter, *(distinct or ()))
             if key not in ready:
                 ready[key] = self._rows(batch, call, slots, weights)
             rows, part_slots, part_weights = ready[key]
+            if isinstance(accumulator, RowAccumulator):
+                if key not in parts:
+                    parts[key] = batch if rows is None else batch.take(rows)
+                accumulator.add_rows(cells, part_slots, part_weights, parts[key])
+                continue
             column = argument(call, batch)
             if rows is not None and column is not None:
                 column = column.take(rows)
@@ -199,7 +212,8 @@ def make_folding(calls: Sequence[AggregateCall], append_only: bool) -> Folding |
 
 def distinct_key(call: AggregateCall) -> tuple[Expr, ...] | None:
     """What tells the distinct values of two calls apart, or None if the call counts all rows."""
-    if not call.distinct or call.function in NEEDS_NO_DISTINCT:
+    distinct = call.distinct or call.function in ALWAYS_DISTINCT
+    if not distinct or call.function in NEEDS_NO_DISTINCT:
         return None
     return call.args if call.filter is None else (*call.args, call.filter)
 
@@ -207,14 +221,3 @@ def distinct_key(call: AggregateCall) -> tuple[Expr, ...] | None:
 def argument(call: AggregateCall, batch: pa.RecordBatch) -> pa.Array | None:
     """The call's first argument as a column."""
     return expression_column(call.args[0], batch) if call.args else None
-
-
-def expression_column(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
-    """A ColumnRef or Literal over a batch (all that aggregates may hold after binding)."""
-    if isinstance(expr, ColumnRef):
-        return batch.column(expr.index)
-    if isinstance(expr, Literal):
-        from streamsql.functions.literals import to_arrow_scalar
-
-        return pa.repeat(to_arrow_scalar(expr), batch.num_rows)
-    raise InvariantViolation(f"an aggregate over {type(expr).__name__} was not projected below it")

@@ -42,6 +42,9 @@ SHAPES = {
     "general": "SELECT k, lag(s) OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
     "temporal": "SELECT k FROM t0 WHERE ts > now() - INTERVAL '1 hour'",
     "stamp": "SELECT k, now() FROM t0",
+    "ordered": "SELECT k, array_agg(v ORDER BY v, s, ts), string_agg(DISTINCT s, ','), "
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY v), mode() WITHIN GROUP (ORDER BY s), bit_xor(v), "
+    "arg_max(s, s), corr(v, k), jsonb_object_agg(s, v ORDER BY v, s, ts) FROM t0 GROUP BY k",
 }
 
 

@@ -34,7 +34,7 @@ def _joined(a: AggregateSql) -> str:
     kept = f"list_filter({pairs}, lambda p: p.x IS NOT NULL)"
     between = "CASE WHEN i = 1 THEN '' ELSE coalesce(p.s, '') END"
     text = f"list_transform({kept}, lambda p, i: {between} || p.x)"
-    return f"nullif(array_to_string({text}, ''), NULL)"
+    return f"CASE WHEN len({kept}) > 0 THEN array_to_string({text}, '') END"
 
 
 def _joined_bytes(a: AggregateSql) -> str:

@@ -23,8 +23,13 @@ def _json(sql: str, source: SqlType, target: SqlType) -> str:
 
 def _list(target: SqlType) -> Callable[[AggregateSql], str]:
     def write(a: AggregateSql) -> str:
+        x, text = a.args[0], _json(a.args[0], a.types[0], target)
         order = f" {a.order}" if a.order else ""
-        items = f"list({a.distinct}{_json(a.args[0], a.types[0], target)}{order}){a.tail}"
+        items = f"list({text}{order}){a.tail}"
+        if a.distinct:  # sorted, as PostgreSQL does to find equals
+            way = "'DESC', 'NULLS FIRST'" if a.descending else "'ASC', 'NULLS LAST'"
+            pairs = f"list(DISTINCT {{'x': {x}, 'j': {text}}}){a.tail}"
+            items = f"list_transform(list_sort({pairs}, {way}), lambda p: p.j)"
         return f"('[' || array_to_string({items}, ', ') || ']')"
 
     return write

@@ -1,4 +1,4 @@
-"""percentile_cont, percentile_disc and mode: f(…) WITHIN GROUP (ORDER BY x)."""
+"""percentile_cont, percentile_disc and mode: f(…) WITHIN GROUP (ORDER BY x); median(x)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from streamsql.core.types import DOUBLE, INTERVAL, SqlType, array_of
 from streamsql.functions.definitions import AggregateDef, AggregateSql, Poly
 
 FRACTIONS = array_of(DOUBLE)
+NO_FRACTION = f"CAST(NULL AS {DOUBLE.duckdb})"
 
 
 def _sorted(types: tuple[SqlType, ...]) -> SqlType:
@@ -18,6 +19,8 @@ def _sorted_array(types: tuple[SqlType, ...]) -> SqlType:
 
 def _cont(a: AggregateSql) -> str:
     fraction, x = a.args
+    if fraction == NO_FRACTION:
+        return f"any_value(CAST(NULL AS {a.result.duckdb})){a.tail}"
     if a.descending:
         many = a.types[0] == FRACTIONS
         turned = f"list_transform({fraction}, lambda f: 1 - f)" if many else f"1 - {fraction}"
@@ -27,6 +30,8 @@ def _cont(a: AggregateSql) -> str:
 
 def _disc(a: AggregateSql) -> str:
     fraction, x = a.args
+    if fraction == NO_FRACTION:
+        return f"any_value(CAST(NULL AS {a.result.duckdb})){a.tail}"
     if not a.descending:
         return f"quantile_disc({x}, {fraction}){a.tail}"
     values = f"list_filter(list({x} ORDER BY {x} DESC){a.tail}, lambda v: v IS NOT NULL)"
@@ -56,6 +61,7 @@ def _defs() -> list[AggregateDef]:
                      sql=_disc, ordered_set=True),
         AggregateDef(name="percentile_disc", args=(FRACTIONS, Poly.ANYELEMENT),
                      result=_sorted_array, sql=_disc, ordered_set=True),
+        AggregateDef(name="median", args=(DOUBLE,), result=DOUBLE, sql="median"),
         AggregateDef(name="mode", args=(Poly.ANYELEMENT,), result=_sorted, sql=_mode,
                      ordered_set=True),
     ]  # fmt: skip

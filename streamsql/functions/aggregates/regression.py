@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from streamsql.core.types import BIGINT, DOUBLE
-from streamsql.functions.definitions import AggregateDef
+from streamsql.functions.definitions import AggregateDef, AggregateSql
 
-_NAMES = (
-    "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2",
-    "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
-)  # fmt: skip
+_NAMES = ("covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_sxx", "regr_sxy", "regr_syy")
+_GUARDED = {
+    "corr": ("regr_sxx", "regr_syy"),
+    "regr_intercept": ("regr_sxx",),
+    "regr_r2": ("regr_sxx",),
+    "regr_slope": ("regr_sxx",),
+}
+"""Where DuckDB divides 0 by 0 and PostgreSQL says NULL: the sums that must not be 0."""
+
+
+def _guarded(name: str) -> object:
+    def write(a: AggregateSql) -> str:
+        call = f"({a.distinct}{', '.join(a.args)}){a.tail}"
+        flat = " OR ".join(f"{spread}{call} = 0" for spread in _GUARDED[name])
+        return f"CASE WHEN {flat} THEN NULL ELSE {name}{call} END"
+
+    return write
+
 
 AGGREGATES: tuple[AggregateDef, ...] = (
     *(AggregateDef(name=name, args=(DOUBLE, DOUBLE), result=DOUBLE, sql=name) for name in _NAMES),
+    *(AggregateDef(name=name, args=(DOUBLE, DOUBLE), result=DOUBLE, sql=_guarded(name))  # type: ignore[arg-type]
+      for name in _GUARDED),
     AggregateDef(name="regr_count", args=(DOUBLE, DOUBLE), result=BIGINT, sql="regr_count",
                  empty="0"),
 )  # fmt: skip

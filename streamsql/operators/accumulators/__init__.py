@@ -11,13 +11,24 @@ from collections.abc import Callable
 
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators.accumulators.base import Accumulator
+from streamsql.operators.accumulators.bitwise import make_bits
 from streamsql.operators.accumulators.booleans import Truth
 from streamsql.operators.accumulators.count import Count, CountRows
 from streamsql.operators.accumulators.extremes import make_extreme
 from streamsql.operators.accumulators.moments import NAMES, make_moments
+from streamsql.operators.accumulators.ordered import make_beside, make_ordered
+from streamsql.operators.accumulators.percentiles import make_mode, make_percentile
+from streamsql.operators.accumulators.regression import NAMES as REGRESSIONS
+from streamsql.operators.accumulators.regression import make_regression
 from streamsql.operators.accumulators.sums import make_sum
 
 Maker = Callable[[AggregateCall, bool], Accumulator | None]
+
+
+ORDERED = (
+    "array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg",
+    "first_value", "last_value", "any_value",
+)  # fmt: skip
 
 
 def _count_star(call: AggregateCall, append_only: bool) -> Accumulator:
@@ -34,6 +45,13 @@ MAKERS: dict[str, Maker] = {
     "bool_and": lambda call, append_only: Truth(call),
     "bool_or": lambda call, append_only: Truth(call),
     **dict.fromkeys(sorted(NAMES), make_moments),
+    "approx_count_distinct": lambda call, append_only: Count(call),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), make_bits),
+    **dict.fromkeys(ORDERED, make_ordered),
+    **dict.fromkeys(("arg_min", "arg_max"), make_beside),
+    **dict.fromkeys(("percentile_cont", "percentile_disc", "median"), make_percentile),
+    "mode": make_mode,
+    **dict.fromkeys(REGRESSIONS, make_regression),
 }
 
 
