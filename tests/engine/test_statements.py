@@ -366,3 +366,8 @@ def test_dates_that_python_can_not_hold_come_as_text(db):
         ("infinity", "infinity"),
         (None, None),
     ]
+
+
+def test_error_behind_the_first_batch_is_postgresqls(fails):
+    sql = "SELECT g * 7919 FROM generate_series(1, 1000000) g(g)"
+    assert fails(sql, "22003").message == "integer out of range"

@@ -52,7 +52,6 @@ def insert_plain(image: TableImage, rows: pa.RecordBatch) -> Resolved:
 
 def insert_do_nothing(image: TableImage, rows: pa.RecordBatch, keys: Sequence[Key]) -> Resolved:
     """Rows that meet an existing or an earlier row on one of `keys` are left out."""
-    relation = image.table.relation
     for key in keys:
         taken, _ = image.matches(key.columns, rows)
         keep = np.ones(rows.num_rows, np.bool_)

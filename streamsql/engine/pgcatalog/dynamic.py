@@ -30,8 +30,9 @@ def catalog_rows(catalog: Catalog) -> Rows:
     rows: Rows = {}
     for name, schema in catalog.schemas.items():
         _add(rows, "pg_namespace", oid=schema.oid, nspname=name, nspowner=OWNER_OID)
+    indexed = {r.extra["of"] for r in catalog.relations.values() if r.kind == "index"}
     for relation in catalog.relations.values():
-        _relation(rows, catalog, relation)
+        _relation(rows, catalog, relation, indexed)
     for (oid, attnum), text in catalog.comments.items():
         schemas = {s.oid for s in catalog.schemas.values()}
         classoid = PG_NAMESPACE if oid in schemas else PG_CLASS
@@ -50,7 +51,7 @@ def _add(rows: Rows, relation: str, **values: Any) -> None:
     rows.setdefault(f"pg_catalog.{relation}", []).append(values)
 
 
-def _relation(rows: Rows, catalog: Catalog, relation: Relation) -> None:
+def _relation(rows: Rows, catalog: Catalog, relation: Relation, indexed: set[int]) -> None:
     namespace = catalog.schemas[relation.schema].oid
     if relation.kind in OBJECTS:
         if relation.kind == "index":
@@ -61,9 +62,9 @@ def _relation(rows: Rows, catalog: Catalog, relation: Relation) -> None:
         rows, "pg_class", oid=relation.oid, relname=relation.name, relnamespace=namespace,
         reltype=relation.type_oid, relowner=OWNER_OID, relam=HEAP if kind in "rm" else 0,
         relfilenode=relation.oid if kind in "rm" else 0, reltuples=-1.0 if kind in "rm" else 0.0,
-        relhasindex=bool(relation.keys) or relation.oid in _indexed(catalog), relkind=kind, relnatts=len(relation.columns),
-        relpersistence="t" if relation.temporary else "p", relhasrules=kind == "v",
-        relispopulated=True, relreplident="d" if kind in "rm" else "n",
+        relhasindex=bool(relation.keys) or relation.oid in indexed, relkind=kind,
+        relnatts=len(relation.columns), relpersistence="t" if relation.temporary else "p",
+        relhasrules=kind == "v", relispopulated=True, relreplident="d" if kind in "rm" else "n",
         relfrozenxid=3 if kind in "rm" else 0, relminmxid=1 if kind in "rm" else 0,
     )  # fmt: skip
     _row_type(rows, relation, namespace)
@@ -176,10 +177,6 @@ def _key(rows: Rows, relation: Relation, key: Key, namespace: int) -> None:
         rows, "pg_depend", classid=PG_CLASS, objid=key.index_oid, refclassid=PG_CONSTRAINT,
         refobjid=key.constraint_oid, deptype="i",
     )  # fmt: skip
-
-
-def _indexed(catalog: Catalog) -> set[int]:
-    return {r.extra["of"] for r in catalog.relations.values() if r.kind == "index"}
 
 
 def index_texts(relation: Relation) -> list[str]:

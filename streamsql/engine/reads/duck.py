@@ -185,7 +185,8 @@ def _translated(error: Exception) -> BaseException:
 
     if isinstance(error, duckdb.InterruptException):
         return QueryCanceled("canceling statement due to user request")
-    if isinstance(error, duckdb.Error | pa.ArrowException):
+    # Arrow's stream hands on what fails behind its first batch as an OSError
+    if isinstance(error, duckdb.Error | pa.ArrowException | OSError):
         return translate(error)
     return error
 

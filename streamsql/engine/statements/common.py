@@ -12,8 +12,8 @@ from streamsql.core.schema import Schema
 from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Name, Statement
 from streamsql.engine.api import Result, ResultColumn
-from streamsql.engine.reads.select import BoundSelect, bind_select
 from streamsql.engine.binding import check_readable
+from streamsql.engine.reads.select import BoundSelect, bind_select
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.handler import Types
 
