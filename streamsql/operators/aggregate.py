@@ -268,7 +268,12 @@ class Aggregate(Operator):
         if self.close is not None:
             freed = "when the watermark closes the group's window"
         return {
-            "state": f"{self.folding.width * 8} bytes and the key for every group",
+            "state": ", ".join(
+                [
+                    f"{self.folding.width * 8} bytes and the key for every group",
+                    *self.folding.keeps(),
+                ]
+            ),
             "freed": freed if self.keys else "never: it is one row",
             "detail": aggregate_text(self.key_schema, self.folding.calls, self.input_schema)
             + (", on window close" if self.on_close else ""),

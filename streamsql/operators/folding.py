@@ -171,6 +171,11 @@ class Folding:
         for values in self._distinct.values():
             values.free(slots)
 
+    def keeps(self) -> list[str]:
+        """What is held beside the cells and the rows of groups, in words."""
+        words = [a.keeps for a in self.accumulators if isinstance(a, RowAccumulator)]
+        return list(dict.fromkeys(words))
+
     def rows(self) -> int:
         """Entries held beside the groups."""
         held = sum(v.rows for v in self._distinct.values())

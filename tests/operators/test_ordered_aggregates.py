@@ -137,6 +137,13 @@ def test_without_order_by_values_stand_in_order_of_arrival_and_leave_where_they_
     assert not view.output and not view.state_rows()
 
 
+def test_the_key_is_kept_beside_computed_arguments_too() -> None:
+    view = arrivals("SELECT k % 2, array_agg(v + 1) FROM t0 GROUP BY k % 2")
+    view.insert((1, 5, 1), (1, 3, 2), (3, 5, 3))
+    view.delete((1, 5, 1))
+    assert dict(view.output) == {(1, (4, 6)): 1}
+
+
 def test_of_identical_rows_the_last_goes_first_so_that_ticks_may_be_cut_anywhere() -> None:
     one, other = (
         view_of("SELECT array_agg(v) FROM t0", [Table(Schema.of(("v", INTEGER)))]) for _ in "ab"

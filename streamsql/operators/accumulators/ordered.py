@@ -30,6 +30,8 @@ class Ordered(Remembered):
     Cost:     O(log rows) a changed row, and what `values` reads of the touched groups.
     """
 
+    keeps = "its rows in order"
+
     def __init__(
         self, call: AggregateCall, kept: Sequence[SqlType], order: Sequence[SortKey],
         append_only: bool,

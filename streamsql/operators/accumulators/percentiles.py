@@ -28,6 +28,8 @@ class Sorted(Remembered):
     Cost:     O(log values) a changed row and a value that is read.
     """
 
+    keeps = "its values in order"
+
     def __init__(self, call: AggregateCall, value: Expr, *, descending: bool = False) -> None:
         super().__init__(call)
         self.value = value

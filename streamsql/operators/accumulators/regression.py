@@ -39,6 +39,7 @@ class Regression(RowAccumulator):
     """
 
     lanes = VALUES + 5
+    keeps = "exact sums"
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
@@ -157,7 +158,7 @@ def _always(value: Float64Array) -> tuple[np.ndarray, ...]:
 Formula = Callable[..., tuple[np.ndarray, ...]]
 _FORMULAS: dict[str, Formula] = {
     "corr": lambda n, mx, my, xx, yy, xy: _ratio(
-        xy, np.sqrt(xx) * np.sqrt(yy), (xx != 0) & (yy != 0)
+        xy, np.sqrt(xx * yy), (xx != 0) & (yy != 0)
     ),
     "covar_pop": lambda n, mx, my, xx, yy, xy: _ratio(xy, n, n > 0),
     "covar_samp": lambda n, mx, my, xx, yy, xy: _ratio(xy, n - 1, n > 1),

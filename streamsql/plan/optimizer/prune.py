@@ -156,7 +156,8 @@ def _aggregate(plan: Aggregate, needed: set[int]) -> Pruned:
         read |= _used([*call.args, *(k.expr for k in call.order_by)])
         read |= set() if call.filter is None else row_columns(call.filter)
     if any(_orders_rows(call) for call in kept):
-        read |= {c for key in sorted(unique_keys(plan.input), key=len)[:1] for c in key}
+        plan, key = _with_key(plan)
+        read |= key
     below = _prune(plan.input, _at_least_one(read, plan.input))
     groupings = range(n + len(plan.aggregates), len(plan.schema))
     outputs = [*range(n), *(n + i for i in calls), *groupings]
@@ -176,6 +177,23 @@ def _orders_rows(call: AggregateCall) -> bool:
     if call.function.startswith("duckdb:") or call.distinct or is_ordered_set(call.function):
         return False
     return aggregate_of(call.function, tuple(a.type for a in call.args)).order_sensitive
+
+
+def _with_key(plan: Aggregate) -> tuple[Aggregate, set[int]]:
+    """(the aggregate, a key of its input if there is one), brought through a Project below it."""
+    below = plan.input
+    for key in sorted(unique_keys(below), key=len):
+        return plan, set(key)
+    if not isinstance(below, Project):
+        return plan, set()
+    for key in sorted(unique_keys(below.input), key=len):
+        columns = [below.input.schema[i] for i in key]
+        refs = [column(i, c.type, c.name) for i, c in zip(key, columns, strict=True)]
+        schema = Schema((*below.schema.columns, *columns))
+        wide = replace(below, schema=schema, exprs=(*below.exprs, *refs))
+        first = len(below.schema)
+        return replace(plan, input=wide), set(range(first, first + len(key)))
+    return plan, set()
 
 
 def _window(plan: Window, needed: set[int]) -> Pruned:
