@@ -115,9 +115,10 @@ def lane_column(
     buffer = pa.allocate_buffer(n * width + n // 8 + 1)
     bits = buffer.address + n * width
     nulls = emit.lane(cells, lane, count, width, buffer.address, bits)
+    data = buffer.slice(0, n * width)  # readers of whole buffers want whole values
     if not nulls:
-        return pa.Array.from_buffers(type_, n, [None, buffer], 0)
-    return pa.Array.from_buffers(type_, n, [buffer.slice(n * width), buffer], nulls)
+        return pa.Array.from_buffers(type_, n, [None, data], 0)
+    return pa.Array.from_buffers(type_, n, [buffer.slice(n * width), data], nulls)
 
 
 def select(batch: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> pa.RecordBatch:

@@ -49,7 +49,7 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(len(array), dtype)
-    return np.frombuffer(buffer, dtype)[array.offset : array.offset + len(array)]
+    return np.frombuffer(buffer, dtype, array.offset + len(array))[array.offset :]
 
 
 def decimal_words(array: pa.Array) -> npt.NDArray[np.uint64]:
@@ -57,8 +57,8 @@ def decimal_words(array: pa.Array) -> npt.NDArray[np.uint64]:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros((len(array), 2), np.uint64)
-    words = np.frombuffer(buffer, np.uint64).reshape(-1, 2)
-    return words[array.offset : array.offset + len(array)]
+    words = np.frombuffer(buffer, np.uint64, 2 * (array.offset + len(array))).reshape(-1, 2)
+    return words[array.offset :]
 
 
 def bools(array: pa.Array) -> BoolArray:

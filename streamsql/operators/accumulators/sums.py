@@ -90,7 +90,8 @@ class SumWide(Accumulator):
         if nulls < 0:
             raise NumericValueOutOfRange("value overflows numeric format")
         bits = buffer.slice(16 * n) if nulls else None
-        found = pa.Array.from_buffers(self._stored, n, [bits, buffer], nulls)
+        # readers of whole buffers want whole values
+        found = pa.Array.from_buffers(self._stored, n, [bits, buffer.slice(0, 16 * n)], nulls)
         return found if self._stored == target else found.cast(target)
 
 
