@@ -110,6 +110,16 @@ class TableImage:
             probe, rows = probe[kept], rows.filter(pa.array(kept))
         return probe, rows
 
+    def gone(self, rows: pa.RecordBatch) -> BoolArray:
+        """Which of these stored rows the pending writes have taken out already, bool[n]."""
+        n = self.table.num_columns
+        ids = row_ids(rows, n)
+        gone = np.isin(ids, row_ids(self.pending.retracted, n))
+        own = ids < 0
+        if own.any():
+            gone |= own & ~np.isin(ids, row_ids(self.pending.inserted, n))
+        return gone
+
     def are_live(self, rows: pa.RecordBatch) -> BoolArray:
         """Which of these stored rows are still there, bool[n]."""
         n = self.table.num_columns

@@ -15,6 +15,7 @@ from streamsql.engine.statements import (
     dml,
     explain,
     indexes,
+    merge,
     prepared,
     queries,
     schemas,
@@ -38,6 +39,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.Insert: dml.INSERT,
     s.Update: dml.UPDATE,
     s.Delete: dml.DELETE,
+    s.Merge: merge.HANDLER,
     s.Truncate: dml.TRUNCATE,
     s.Transaction: transactions.HANDLER,
     s.SetVariable: variables.SET,
@@ -72,10 +74,6 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
 }
 
 HINTS: dict[type[s.Statement], tuple[str, str]] = {
-    s.Merge: (
-        "MERGE",
-        "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and INSERT in a transaction.",
-    ),
     s.CreateSink: ("CREATE SINK", "Read the changes with SUBSCRIBE, or COPY (SUBSCRIBE ...) TO."),
     s.CreateSubscription: ("CREATE SUBSCRIPTION", "Use SUBSCRIBE, with AS OF to go on later."),
 }
