@@ -52,7 +52,9 @@ def alter(engine: Engine, op: AlterRelations, built: Built) -> None:
         _check_nulls(engine, old, relation, built)
         if relation.kind == "materialized_view" and relation.suspended != old.suspended:
             _stop_or_start(engine, relation, built)
-        elif relation.connector and old.columns != relation.columns:
+        elif relation.connector and (
+            old.columns != relation.columns or (is_paused(old) and not is_paused(relation))
+        ):
             built.sources[oid] = engine.ingest.open(relation, built.catalog)
 
 
@@ -90,9 +92,14 @@ def _change_rows(engine: Engine, change: RowsChange, old: Relation, built: Built
 
 
 def converted(
-    table: TableState, relation: Relation, catalog: Catalog, change: RowsChange
+    table: TableState,
+    relation: Relation,
+    catalog: Catalog,
+    change: RowsChange,
+    rows: pa.Table | None = None,
 ) -> TableState:
-    """The table's rows under its new definition; row ids and watermarks stay.
+    """The table's rows under its new definition; row ids and watermarks stay. rows: those of an
+    older version.
 
     Raises: SerializationFailure (40001) if the values of a new column are for other rows.
     """
@@ -101,15 +108,15 @@ def converted(
     if made.tracker is not None and table.tracker is not None:
         made.tracker.state = table.tracker.state
     fill = _Fill(change, relation.columns)
-    for batch in table.snapshot().to_batches():
+    for batch in (table.snapshot() if rows is None else rows).to_batches():
         if batch.num_rows:
             hidden = [batch.column(i) for i in range(table.num_columns, batch.num_columns)]
             columns = [
                 batch.column(at) if at is not None else fill.values(i, batch, table.num_columns)
                 for i, at in enumerate(change.columns)
             ]
-            rows = make_batch([*columns, *hidden], made.schema.arrow, batch.num_rows)
-            made.store.apply(Delta(rows, None, None, True))
+            whole = make_batch([*columns, *hidden], made.schema.arrow, batch.num_rows)
+            made.store.apply(Delta(whole, None, None, True))
     return made
 
 
@@ -235,13 +242,26 @@ def input_views(catalog: Catalog, relation: Relation) -> set[int]:
 
 
 # --- in force -------------------------------------------------------------------------------------
+def is_paused(relation: Relation) -> bool:
+    """Whether a source is suspended."""
+    return bool(relation.extra.get("paused"))
+
+
 def replace_sources(engine: Engine, built: Built) -> None:
-    """Readers of connectors whose columns changed start anew, where the old ones have come to."""
+    """Readers of connectors whose columns changed, or that go on after a pause, start anew where
+    the old ones have come to; those that pause give back what nobody has taken yet."""
+    for oid in built.changed - built.sources.keys():
+        relation, source = built.catalog.relations.get(oid), engine.sources.get(oid)
+        if relation is not None and source is not None and is_paused(relation):
+            source.close()
+            source.status = "paused"
     for oid, new in built.sources.items():
         old = engine.sources.get(oid)
         if old is not None:
             old.close()
             new.positions, new.runs, new.rows = old.positions, old.runs, old.rows
+            if new.tracker is not None and old.tracker is not None:
+                new.tracker.state = old.tracker.state
 
 
 def end_readers(engine: Engine, oid: int, error: StreamSqlError) -> None:
@@ -325,6 +345,9 @@ def _rename(engine: Engine, oid: int, relation: Relation, *, replaced: bool) -> 
         state = states.get(oid)  # type: ignore[attr-defined]
         if state is not None:
             state.relation = relation
+    for tracked in (engine.tables.get(oid), engine.sources.get(oid)):
+        if tracked is not None and tracked.tracker is not None:
+            tracked.tracker.policy = watermark_policy(relation.options)
     table = engine.tables.get(oid)
     if table is not None and table.schema.columns[: len(relation.columns)] != (
         relation.columns.columns

@@ -52,6 +52,12 @@ class Layout:
         """The relation as it was: what binding, compiling and filling a view look at."""
         back = {p: i for i, p in enumerate(self.positions) if p is not None}
         keys = [k for k in base.unique_keys if all(c in back for c in k)]
+        if base.kind == "table":  # a column may have been made NOT NULL since
+            keys = [
+                k
+                for k in keys
+                if k == base.primary_key or not any(self.columns[back[c]].nullable for c in k)
+            ]
         column = base.watermark_column
         return replace(
             base,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from streamsql.core.errors import DataCorrupted, StreamSqlError
-from streamsql.engine.ddl import CreateRelation, op_from_json
+from streamsql.engine.ddl import AlterRelations, CreateRelation, op_from_json
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.records import Record, batch_from, decode
@@ -102,12 +102,18 @@ def replay_ddl(engine: Engine, record: Record) -> None:
     catalog = engine.catalog.fork()
     ops = []
     tables: dict[int, TableState] = {}
+    altered: dict[int, TableState] = {}  # empty: for the columns of the logged rows
     for data in record["d"]:
         op = op_from_json(data, catalog)
         op.apply(catalog)
         ops.append(op)
         if isinstance(op, CreateRelation) and op.relation.kind == "table":
             tables[op.relation.oid] = new_table_state(op.relation, catalog)
+        if isinstance(op, AlterRelations):
+            for change in op.rows:
+                altered[change.oid] = new_table_state(catalog.relations[change.oid], catalog)
+            highest = max((layout.oid for layout in op.layouts), default=0)
+            engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, highest + 1)
         if isinstance(op, CreateRelation):
             relation = op.relation
             keys = [o for k in relation.keys for o in (k.index_oid, k.constraint_oid)]
@@ -115,6 +121,6 @@ def replay_ddl(engine: Engine, record: Record) -> None:
             engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, highest + 1)
     writes = []
     for oid, retract, insert, _ in record.get("w", ()):
-        table = tables.get(oid) or engine.tables[oid]
+        table = altered.get(oid) or tables.get(oid) or engine.tables[oid]
         writes.append(LoggedWrite(table, retract, insert))
     engine.builder.commit_ddl(CommitRequest(writes, tuple(ops), tables))

@@ -104,7 +104,10 @@ class SourceRuntime:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to read after the known positions; once."""
+        """Begin to read after the known positions; once. Not while it is suspended."""
+        if self.relation.extra.get("paused"):
+            self.status = "paused"
+            return
         if self._thread is None and not self._stop.is_set():
             self.status = "running"
             self._thread = threading.Thread(

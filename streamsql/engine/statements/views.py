@@ -6,26 +6,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamsql.core.errors import (
-    DuplicateColumn,
     DuplicateTable,
     FeatureNotSupported,
     InvalidParameterValue,
     InvalidTableDefinition,
+    ObjectNotInPrerequisiteState,
     SqlSyntaxError,
+    StreamSqlError,
     WrongObjectType,
 )
-from streamsql.core.schema import Column, Schema
+from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateView
 from streamsql.engine.api import Result
 from streamsql.engine.catalog import describe
-from streamsql.engine.ddl import CreateRelation
+from streamsql.engine.ddl import CreateRelation, DdlOp
 from streamsql.engine.definitions import check_options
 from streamsql.engine.engine import refuse_system
 from streamsql.engine.names import qualified, referenced_relations
+from streamsql.engine.rebind import bind_query_of, rebind_all, view_columns, with_properties
+from streamsql.engine.redefine import Redefinition
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.engine.storage.retention import check_retention
-from streamsql.engine.views import VIEW_OPTIONS, bind_view_query
+from streamsql.engine.views import VIEW_OPTIONS
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import BoundQuery
 
@@ -55,9 +58,11 @@ def run(
     relation, bound = bind_definition(session, statement, schema, name, kind, old)
     for text in bound.notices:
         session.notice(text)
+    bases = tuple(session.catalog.relations[oid] for oid in sorted(relation.depends_on))
     if old is not None:
-        check_replaceable(session, old, relation)
-    session.change_catalog(CreateRelation(relation, replaces=old is not None))
+        session.change_catalog_all(replacing(session, old, relation, bases))
+    else:
+        session.change_catalog(CreateRelation(relation, bases=bases))
     return Result(tag)
 
 
@@ -114,7 +119,7 @@ def bind_definition(
         options=dict(statement.options),
         emit=statement.emit,
     )
-    bound = bind_view_query(relation, scope) if statement.materialized else _plain(relation, scope)
+    bound = bind_query_of(relation, scope)
     columns = view_columns(statement, bound.plan.schema)
     if statement.materialized:
         for other in meaning.values():
@@ -128,61 +133,66 @@ def bind_definition(
     return replace(relation, columns=columns, query=qualified(statement.query, meaning)), bound
 
 
-def _plain(relation: Relation, scope: object) -> BoundQuery:
-    from streamsql.engine.binding import BindScope
-    from streamsql.plan.binder import bind_query
+def replacing(
+    session: Session, old: Relation, new: Relation, bases: tuple[Relation, ...]
+) -> list[DdlOp]:
+    """CREATE OR REPLACE: the new definition, and all that reads the view bound and filled anew.
 
-    assert isinstance(scope, BindScope) and relation.query is not None
-    return bind_query(relation.query, scope.context())
-
-
-def with_properties(relation: Relation, bound: BoundQuery) -> Relation:
-    """Keys, append-only and watermark column, as derived from the plan."""
-    from streamsql.plan.optimizer import optimize
-    from streamsql.plan.properties import append_only, unique_keys, watermark_columns
-
-    plan = optimize(bound.plan)
-    watermarks = sorted(watermark_columns(plan))
-    final = relation.emit == "on_window_close"
-    return replace(
-        relation,
-        unique_keys=tuple(sorted((tuple(sorted(k)) for k in unique_keys(plan)), key=len)),
-        append_only=final or append_only(plan),
-        watermark_column=watermarks[0] if watermarks else None,
-    )
-
-
-def view_columns(statement: CreateView, schema: Schema) -> Schema:
-    """The view's columns under the names it gives them. Raises: 42601, 42701."""
-    names = list(statement.columns)
-    if len(names) > len(schema):
-        raise SqlSyntaxError("CREATE VIEW specifies more column names than columns")
-    names += schema.names[len(names) :]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise DuplicateColumn(
-                f'column "{name}" specified more than once',
-                hint="Give the columns names of their own with AS, or list them after the name.",
-            )
-    return Schema(tuple(Column(n, c.type, c.nullable) for n, c in zip(names, schema, strict=True)))
-
-
-def check_replaceable(session: Session, old: Relation, new: Relation) -> None:
-    """CREATE OR REPLACE: dependents must stay as they are. Raises: InvalidTableDefinition."""
-    dependents = session.catalog.dependents([old.oid])
-    if old.oid in new.depends_on:
+    Raises: InvalidTableDefinition (42P16) with the dependents that can not be bound any more.
+    """
+    catalog = session.catalog
+    every = catalog.drop_set([old])
+    if any(r.oid in new.depends_on for r in every):
         raise InvalidTableDefinition(f'infinite recursion detected in relation "{old.name}"')
-    if not dependents:
-        return
-    if old.kind == "view" and all(d.kind == "view" for d in dependents):
-        old_columns = old.columns.columns
-        if new.columns.columns[: len(old_columns)] == old_columns:
-            return
-    raise InvalidTableDefinition(
-        f"cannot replace {describe(old)} because other objects depend on it",
-        detail="\n".join(f"{describe(d)} depends on {describe(old)}" for d in dependents),
-        hint="Drop the dependent objects first, or create the view under another name.",
-    )
+    if old.suspended is not None:
+        raise ObjectNotInPrerequisiteState(
+            f'materialized view "{old.name}" is suspended',
+            hint=f"Run ALTER MATERIALIZED VIEW {old.name} RESUME first.",
+        )
+    redefinition = Redefinition(catalog)
+    for layout in catalog.layouts.values():
+        if layout.of == old.oid:
+            redefinition.layouts[layout.oid] = layout.follow(old.columns, new.columns)
+    redefinition.change(new)
+    failing: list[tuple[Relation, str]] = []
+    again: list[DdlOp] = [CreateRelation(new, replaces=True, bases=bases)]
+    gone: set[int] = set()
+    for reader in [r for r in reversed(every) if r.oid != old.oid]:
+        if reader.depends_on & gone:
+            gone.add(reader.oid)
+            continue
+        try:
+            again += rebound_reader(redefinition, reader, old, new)
+        except StreamSqlError as error:
+            failing.append((reader, error.message))
+            gone.add(reader.oid)
+    if failing:
+        raise InvalidTableDefinition(
+            f"cannot replace {describe(old)} because other objects depend on it",
+            detail="\n".join(
+                f"{describe(r)} depends on {describe(old)}: {why}" for r, why in failing
+            ),
+            hint="Drop or replace the dependent objects first, or keep the columns they use.",
+        )
+    return [redefinition.operation(), *again]
+
+
+def rebound_reader(
+    redefinition: Redefinition, reader: Relation, old: Relation, new: Relation
+) -> tuple[DdlOp, ...]:
+    """One dependent over the new definition. Raises: errors of binding, 55000."""
+    if reader.kind == "index":
+        if int(reader.extra["of"]) == old.oid:
+            redefinition.move_index(reader, new)
+        return ()
+    before = redefinition.after.relations[reader.oid].columns
+    ops = rebind_all(redefinition, [reader])
+    after = redefinition.after.relations[reader.oid]
+    if after.suspended is not None and after.columns.types != before.types:
+        raise ObjectNotInPrerequisiteState(
+            "it is suspended, and the rows it holds have other columns"
+        )
+    return ops
 
 
 HANDLER = Handler(run, tag="CREATE VIEW")

@@ -1,0 +1,392 @@
+"""ALTER TABLE: columns come, go, get other names, defaults and NOT NULL.
+
+Each action makes the table's new definition (its text is edited, then read again), says what
+becomes of the rows, and lets `redefine` carry on to the views. Inside a transaction the rows in
+their new columns are made for the transaction itself; COMMIT makes them again from what is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from streamsql.core.delta import make_batch
+from streamsql.core.errors import (
+    DuplicateColumn,
+    FeatureNotSupported,
+    InvalidTableDefinition,
+    NotNullViolation,
+    ObjectNotInPrerequisiteState,
+    SqlSyntaxError,
+    UndefinedColumn,
+    WrongObjectType,
+)
+from streamsql.core.schema import Column, Schema
+from streamsql.dialect.statements import Alter, ColumnDef, CreateTable, CreateView
+from streamsql.engine.alterations import converted, write_fill
+from streamsql.engine.binding import BindScope
+from streamsql.engine.catalog import describe
+from streamsql.engine.ddl import DdlOp, RowsChange
+from streamsql.engine.definition_text import DefinitionText, rename_column_of_table
+from streamsql.engine.definitions import program_of, table_schema
+from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.pgcatalog.names import quote_ident
+from streamsql.engine.rebind import rebind_all
+from streamsql.engine.redefine import Moves, Redefinition, read_definition
+from streamsql.engine.relations import Relation
+from streamsql.engine.storage.changelog import ChangeLog
+from streamsql.engine.storage.table import row_ids
+from streamsql.functions.expressions import Expr
+from streamsql.functions.resolve import volatility
+
+if TYPE_CHECKING:
+    from streamsql.engine.session import Session
+
+
+# --- what all share -------------------------------------------------------------------------------
+def only_table(relation: Relation, what: str) -> CreateTable:
+    """The definition of a table whose columns may change. Raises: WrongObjectType (42809)."""
+    statement = relation.statement
+    if relation.kind != "table" or not isinstance(statement, CreateTable):
+        raise WrongObjectType(
+            f"cannot {what} of {describe(relation)}",
+            hint="Only tables have columns of their own; use CREATE OR REPLACE for a view.",
+        )
+    return statement
+
+
+def position_of_column(relation: Relation, name: str) -> int:
+    """Raises: UndefinedColumn (42703)."""
+    at = relation.columns.index(name)
+    if at < 0:
+        raise UndefinedColumn(f'column "{name}" of relation "{relation.name}" does not exist')
+    return at
+
+
+def readable(relation: Relation) -> str:
+    """The text of a table with its columns written out (CREATE TABLE AS has none)."""
+    statement = relation.statement
+    if isinstance(statement, CreateTable) and statement.as_query is None:
+        return relation.sql
+    columns = [
+        f"{quote_ident(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"
+        for c in relation.columns
+    ]
+    name = f"{quote_ident(relation.schema)}.{quote_ident(relation.name)}"
+    return f"CREATE TABLE {name} ({', '.join(columns)})"
+
+
+def redefined(relation: Relation, sql: str | None, columns: Schema) -> Relation:
+    """The table with another text, which has to define exactly these columns.
+
+    Raises: FeatureNotSupported (0A000) if the text can not be changed so.
+    """
+    statement = None if sql is None else read_definition(sql, relation)
+    if sql is None or not isinstance(statement, CreateTable):
+        raise cannot_edit(relation)
+    if tuple(c.name for c in statement.columns) != columns.names:
+        raise cannot_edit(relation)
+    return replace(relation, sql=sql, statement=statement, columns=columns)
+
+
+def cannot_edit(relation: Relation) -> FeatureNotSupported:
+    """The text of the definition has a form that no edit is known for."""
+    return FeatureNotSupported(
+        f'the definition of table "{relation.name}" can not be changed that way',
+        hint="Create a new table, copy the rows with INSERT ... SELECT, and SWAP WITH it.",
+    )
+
+
+def submit(
+    session: Session,
+    redefinition: Redefinition,
+    rows: RowsChange | None = None,
+    also: tuple[DdlOp, ...] = (),
+    first: tuple[DdlOp, ...] = (),
+) -> None:
+    """Hand the change over; in a transaction, with the rows that the transaction sees."""
+    operation = redefinition.operation(() if rows is None else (rows,))
+    tables = {}
+    transaction = session.transaction
+    if rows is not None and transaction is not None:
+        transaction.pin()
+        table = session.table(rows.oid)
+        assert table is not None and transaction.version is not None
+        if transaction.writes.get(rows.oid):
+            raise ObjectNotInPrerequisiteState(
+                f'cannot ALTER TABLE "{table.relation.name}" because it has been written to in '
+                "this transaction",
+                hint="COMMIT before the ALTER TABLE.",
+            )
+        with session.engine.lock:
+            stored = table.read(transaction.version)()
+        relation = redefinition.after.relations[rows.oid]
+        state = converted(table, relation, redefinition.after, rows, stored)
+        state.log = ChangeLog(transaction.version)
+        tables[rows.oid] = state
+    session.change_catalog_all([*first, operation, *also], tables)
+
+
+def unconnected(relation: Relation, what: str) -> None:
+    """Raises: FeatureNotSupported (0A000) where the names are those of the connector's data."""
+    if relation.connector:
+        raise FeatureNotSupported(
+            f"cannot {what} of {describe(relation)}, because its connector knows them by name",
+            hint="Give the column another name in a view.",
+        )
+
+
+# --- RENAME COLUMN --------------------------------------------------------------------------------
+def rename_column(session: Session, statement: Alter, relation: Relation) -> None:
+    """RENAME COLUMN a TO b, of tables and of views."""
+    old, new = statement.arguments["column"], statement.arguments["new_name"]
+    if relation.kind in ("index", "source"):
+        unconnected(relation, "rename columns")
+        raise WrongObjectType(f"cannot rename columns of {describe(relation)}")
+    unconnected(relation, "rename columns")
+    at = position_of_column(relation, old)
+    if relation.columns.index(new) >= 0:
+        raise DuplicateColumn(f'column "{new}" of relation "{relation.name}" already exists')
+    columns = list(relation.columns)
+    columns[at] = replace(columns[at], name=new)
+    schema = Schema(tuple(columns))
+    redefinition = Redefinition(session.catalog)
+    if isinstance(relation.statement, CreateView):
+        sql = DefinitionText(relation.sql).with_column_list(schema.names)
+        read = read_definition(sql, relation)
+        redefinition.change(replace(relation, sql=sql, statement=read, columns=schema))
+    else:
+        written = only_table(relation, "rename columns")
+        if written.as_query is None:
+            edited = rename_column_of_table(written, relation.sql, old, new)
+        else:
+            edited = readable(replace(relation, columns=schema))
+        redefinition.change(redefined(relation, edited, schema))
+    redefinition.carry({relation.oid: Moves.none(len(columns))})
+    submit(session, redefinition)
+
+
+# --- ADD COLUMN -----------------------------------------------------------------------------------
+def add_column(session: Session, statement: Alter, relation: Relation) -> None:
+    """ADD [COLUMN] [IF NOT EXISTS] definition: present rows get its default."""
+    only_table(relation, "add a column")
+    given: ColumnDef = statement.arguments["column"]
+    if relation.columns.index(given.name) >= 0:
+        text = f'column "{given.name}" of relation "{relation.name}" already exists'
+        if statement.arguments.get("if_not_exists"):
+            session.notice(f"{text}, skipping", sqlstate="42701")
+            return
+        raise DuplicateColumn(text)
+    if given.primary_key or given.unique:
+        raise FeatureNotSupported(
+            "adding a key column is not supported",
+            hint="Create a new table with the key, copy the rows, and SWAP WITH it.",
+        )
+    written = statement.sql[given.position - statement.position :].strip().rstrip(";")
+    base = replace(relation, sql=readable(relation))
+    sql = DefinitionText(base.sql).with_column(written)
+    read = None if sql is None else read_definition(sql, relation)
+    if sql is None or not isinstance(read, CreateTable):
+        raise cannot_edit(relation)
+    before = relation.statement
+    if isinstance(before, CreateTable) and len(read.checks) + len(read.uniques) != (
+        len(before.checks) + len(before.uniques)
+    ):
+        raise FeatureNotSupported(
+            "adding a constraint is not supported",
+            hint="Add the column without it, or create a new table and SWAP WITH it.",
+        )
+    scope = BindScope(session.catalog, relation.context)
+    column = table_schema(read, scope)[-1]
+    columns = Schema((*relation.columns.columns, column))
+    extra = {**relation.extra, "layout": relation.layout + 1}
+    new = replace(redefined(base, sql, columns), extra=extra)
+    redefinition = Redefinition(session.catalog)
+    redefinition.change(new)
+    redefinition.carry({relation.oid: Moves.none(len(relation.columns))})
+    fill = new_values(session, relation, new)
+    places = (*range(len(relation.columns)), None)
+    submit(session, redefinition, RowsChange(relation.oid, places, fill))
+
+
+def new_values(session: Session, old: Relation, new: Relation) -> bytes:
+    """The last column's value for the rows that are there: one for all, where it does not depend on
+    the row. Raises: 23502, errors of the expression."""
+    scope = BindScope(session.catalog, new.context)
+    program = program_of(new, scope)
+    maker = RowMaker(new, program)
+    at, now_us, zone = len(new.columns) - 1, session.now_us(), new.context.timezone
+    generated = any(i == at for i, _ in program.generated)
+    default = program.defaults[at]
+    if not generated and not changes_by_row(default):
+        value = maker.default(at, 1, now_us, zone)
+        return write_fill([value], None)
+    table = session.table(old.oid)
+    assert table is not None
+    stored = session.read_view().tables([old.oid])[old.oid].combine_chunks()
+    n = stored.num_rows
+    values = maker.default(at, n, now_us, zone)
+    if generated:
+        given = [stored.column(i) for i in range(at)]
+        columns = [_flat(c, new.columns[i]) for i, c in enumerate(given)]
+        rows = make_batch([*columns, values], new.columns.arrow, n)
+        values = maker.regenerate(rows, now_us, zone).column(at)
+    if not new.columns[at].nullable and values.null_count:
+        raise NotNullViolation(
+            f'column "{new.columns[at].name}" of relation "{new.name}" contains null values'
+        )
+    return write_fill([values], pa.array(row_ids(stored, at)))
+
+
+def changes_by_row(default: Expr | None) -> bool:
+    """Whether a default has to be computed for each row (random(), gen_random_uuid())."""
+    return default is not None and volatility(default).name == "VOLATILE"
+
+
+def _flat(column: pa.ChunkedArray, wanted: Column) -> pa.Array:
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = found.chunk(0) if found.num_chunks else pa.array([], wanted.type.arrow)
+    return found
+
+
+# --- ALTER COLUMN ---------------------------------------------------------------------------------
+def alter_column(session: Session, statement: Alter, relation: Relation) -> None:
+    """ALTER COLUMN c SET | DROP DEFAULT, SET | DROP NOT NULL."""
+    written = only_table(relation, "change a column")
+    arguments = statement.arguments
+    name = arguments["column"]
+    at = position_of_column(relation, name)
+    if "type" in arguments:
+        if arguments["type"] == relation.columns[at].type and "using" not in arguments:
+            return
+        raise FeatureNotSupported(
+            "changing the type of a column is not supported",
+            hint="Add a column of that type, UPDATE the table, drop the old one and rename it.",
+        )
+    if "default" in arguments:
+        set_default(session, statement, relation, written)
+        return
+    not_null = bool(arguments["not_null"])
+    if not not_null and any(k.primary and at in k.columns for k in relation.keys):
+        raise InvalidTableDefinition(f'column "{name}" is in a primary key')
+    if relation.columns[at].nullable != not_null:
+        return
+    columns = list(relation.columns)
+    columns[at] = replace(columns[at], nullable=not not_null)
+    schema = Schema(tuple(columns))
+    sql = null_text(relation, name, not_null=not_null)
+    redefinition = Redefinition(session.catalog)
+    new = redefined(relation, sql, schema)
+    unique = tuple(k.columns for k in new.keys if not any(schema[i].nullable for i in k.columns))
+    redefinition.change(replace(new, unique_keys=unique))
+    again: tuple[DdlOp, ...] = ()
+    if not_null:
+        redefinition.carry({relation.oid: Moves.none(len(columns))})
+    else:  # plans may have relied on it
+        again = rebuild_readers(redefinition, relation)
+    submit(session, redefinition, also=again)
+
+
+def rebuild_readers(redefinition: Redefinition, relation: Relation) -> tuple[DdlOp, ...]:
+    """All that reads a table is bound and filled anew."""
+    catalog = redefinition.after
+    every = catalog.drop_set([catalog.relations[relation.oid]])
+    readers = [r for r in reversed(every) if r.oid != relation.oid]
+    for layout in [x for x in redefinition.before.layouts.values() if x.of == relation.oid]:
+        now = catalog.relations[relation.oid].columns
+        columns = [
+            c if p is None else replace(c, nullable=now[p].nullable)
+            for c, p in zip(layout.columns, layout.positions, strict=True)
+        ]
+        redefinition.layouts[layout.oid] = replace(layout, columns=Schema(tuple(columns)))
+    return rebind_all(redefinition, readers)
+
+
+def set_default(
+    session: Session, statement: Alter, relation: Relation, written: CreateTable
+) -> None:
+    """SET DEFAULT e, DROP DEFAULT: for rows to come."""
+    name = statement.arguments["column"]
+    tree = statement.arguments["default"]
+    if any(c.name == name and c.generated is not None for c in written.columns):
+        raise WrongObjectType(
+            f'column "{name}" of relation "{relation.name}" is a generated column'
+        )
+    base = replace(relation, sql=readable(relation))
+    sql: str | None = default_dropped(base, name)
+    if sql is not None and tree is not None:
+        start = tree_start(statement)
+        expression = statement.sql[start:].strip().rstrip(";")
+        text = DefinitionText(sql)
+        item = text.item_of(name)
+        assert item is not None
+        sql = f"{sql[: item.end]} DEFAULT {expression}{sql[item.end :]}"
+    new = redefined(base, sql, relation.columns)
+    program_of(new, BindScope(session.catalog, relation.context))
+    redefinition = Redefinition(session.catalog)
+    redefinition.change(new)
+    submit(session, redefinition)
+
+
+def tree_start(statement: Alter) -> int:
+    """Where the expression of SET DEFAULT starts in the statement's text."""
+    tokens = DefinitionText(statement.sql).tokens
+    at = max(
+        i for i, t in enumerate(tokens[:-1]) if t.key == "DEFAULT" and tokens[i - 1].key == "SET"
+    )
+    return tokens[at].end
+
+
+def default_dropped(relation: Relation, name: str) -> str | None:
+    """The text without the DEFAULT of a column: the shortest cut after which it has none."""
+    text = DefinitionText(relation.sql)
+    item = text.item_of(name)
+    if item is None:
+        return None
+    start = next((i for i, t in enumerate(item.tokens) if t.key == "DEFAULT" and i > 1), None)
+    if start is None:
+        return relation.sql
+    for end in range(start + 1, len(item.tokens)):
+        first, last = item.tokens[start - 1].end, item.tokens[end].end
+        cut = relation.sql[:first] + relation.sql[last:]
+        if same_but_default(cut, relation, name):
+            return cut
+    return None
+
+
+def same_but_default(sql: str, relation: Relation, name: str) -> bool:
+    """Whether a text defines the same columns, this one without a default."""
+    before = relation.statement
+    try:
+        found = read_definition(sql, relation)
+    except SqlSyntaxError:
+        return False
+    if not isinstance(found, CreateTable) or not isinstance(before, CreateTable):
+        return False
+    if before.as_query is not None:
+        return True
+    wanted = [replace(c, default=None) if c.name == name else c for c in before.columns]
+    return list(found.columns) == wanted and found.checks == before.checks
+
+
+def null_text(relation: Relation, name: str, *, not_null: bool) -> str | None:
+    """The text with or without NOT NULL at a column."""
+    text = DefinitionText(readable(relation))
+    item = text.item_of(name)
+    if item is None:
+        return None
+    sql = text.sql
+    keys = [t.key for t in item.tokens]
+    if not_null:
+        bare = [i for i, k in enumerate(keys) if k == "NULL" and keys[i - 1] != "DEFAULT" and i > 1]
+        if bare:
+            token = item.tokens[bare[0]]
+            return f"{sql[: token.start]}NOT NULL{sql[token.end :]}"
+        return f"{sql[: item.end]} NOT NULL{sql[item.end :]}"
+    for i in range(len(keys) - 1):
+        if keys[i] == "NOT" and keys[i + 1] == "NULL" and keys[i - 1] != "IS":
+            return sql[: item.tokens[i - 1].end] + sql[item.tokens[i + 1].end :]
+    return None
