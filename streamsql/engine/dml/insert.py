@@ -27,6 +27,7 @@ from streamsql.engine.binding import BindScope
 from streamsql.engine.definitions import TableProgram, program_of
 from streamsql.engine.dml import conflicts
 from streamsql.engine.dml.conflicts import BoolArray, Resolved
+from streamsql.engine.dml.constants import ConstantRows
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning, bind_returning
 from streamsql.engine.dml.rows import RowMaker
@@ -76,9 +77,11 @@ class BoundInsert:
     parameter_types: tuple[SqlType, ...] = ()
     slots: tuple[Expr, ...] = ()
     maker: RowMaker = field(init=False)
+    constants: ConstantRows | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.maker = RowMaker(self.relation, self.program)
+        self.constants = ConstantRows.of(self.plan)
 
 
 def bind_insert(
@@ -331,8 +334,11 @@ class InsertWrite:
     def _rows(self) -> pa.RecordBatch:
         """The proposed rows, whole and without NULLs where none may be."""
         bound = self.bound
+        arrays = None if bound.constants is None else bound.constants.arrays(self.values)
         if bound.plan is None:
             given, count = bound.fixed or {}, bound.count
+        elif arrays is not None:
+            given, count = dict(zip(bound.columns, arrays, strict=True)), len(arrays[0])
         else:
             view = at_versions(self.session, self.session.read_view(), bound.slots, self.values)
             table = run_plan(self.session, bound.plan, view, self.values)

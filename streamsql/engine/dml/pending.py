@@ -96,6 +96,8 @@ class TableImage:
             return np.empty(0, np.int64), self.table.no_rows()
         n = self.table.num_columns
         probe, rows = self.table.probe(columns, batch, columns)
+        if not probe.size and not self.pending.inserted.num_rows:
+            return probe, rows
         if self.pending.retracted.num_rows and rows.num_rows:
             gone = pa.array(row_ids(self.pending.retracted, n))
             kept = np.asarray(pc.invert(pc.is_in(rows.column(n), value_set=gone)))

@@ -131,7 +131,7 @@ class TableState:
         if columns == self.identity and self._exact_identity:
             rows = self.store.find(batch, batch_columns)
             probe = np.flatnonzero(rows >= 0)
-            return probe, self.store.take(rows[probe])
+            return probe, self.store.take(rows[probe]) if probe.size else self._empty
         if columns not in self._keys:
             self._keys[columns] = self.store.add_key(columns)
         probe, rows = self.store.probe(self._keys[columns], batch, list(batch_columns))

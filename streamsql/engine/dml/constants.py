@@ -1,0 +1,67 @@
+"""VALUES of literals and parameters: their columns without a plan and its evaluators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from streamsql.functions.expressions import Literal, Parameter
+from streamsql.functions.literals import arrow_value, stored
+from streamsql.plan.nodes import LogicalPlan, Values
+
+CELLS_MAX = 256
+"""More of them go through the plan."""
+
+Cell: TypeAlias = "pa.Array | int"
+"""An array of one value that is there already, or the number of a parameter."""
+
+
+class ConstantRows:
+    """The columns of a VALUES with nothing but literals and parameters of the columns' types."""
+
+    def __init__(self, columns: Sequence[Sequence[Cell]], types: Sequence[pa.DataType]) -> None:
+        self._columns = columns
+        self._types = types
+
+    @classmethod
+    def of(cls, plan: LogicalPlan | None) -> ConstantRows | None:
+        """The rows of a plan, or None where it is anything else."""
+        if not isinstance(plan, Values) or not plan.rows:
+            return None
+        types = [column.type.arrow for column in plan.schema]
+        if not types or len(plan.rows) * len(types) > CELLS_MAX:
+            return None
+        columns: list[list[Cell]] = [[] for _ in types]
+        for row in plan.rows:
+            for cell, column, type_ in zip(row, columns, types, strict=True):
+                if cell.type.arrow != type_:
+                    return None
+                if isinstance(cell, Parameter):
+                    column.append(cell.index)
+                elif isinstance(cell, Literal):
+                    column.append(_one(cell))
+                else:
+                    return None
+        return cls(columns, types)
+
+    def arrays(self, values: Sequence[Literal]) -> list[pa.Array] | None:
+        """One array a column; None where a parameter is missing or of another type."""
+        arrays = []
+        for cells, type_ in zip(self._columns, self._types, strict=True):
+            parts = []
+            for cell in cells:
+                if not isinstance(cell, int):
+                    parts.append(cell)
+                elif cell <= len(values) and values[cell - 1].type.arrow == type_:
+                    parts.append(_one(values[cell - 1]))
+                else:
+                    return None
+            arrays.append(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+        return arrays
+
+
+def _one(literal: Literal) -> pa.Array:
+    value = arrow_value(stored(literal.value, literal.type), literal.type)
+    return pa.array([value], literal.type.arrow)
