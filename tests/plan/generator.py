@@ -6,6 +6,7 @@ They are valid PostgreSQL as well, without ties that would leave the answer open
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -30,10 +31,13 @@ TABLES = {
 
 
 class Generator:
-    """One random query per seed."""
+    """One random query per seed. tables: name -> (integer columns, text columns)."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self, seed: int, tables: Mapping[str, tuple[list[str], list[str]]] = TABLES
+    ) -> None:
         self.rnd = random.Random(seed)
+        self.tables = tables
         self.aliases = 0
         self.waiting: list[str] = []  # join conditions for the WHERE of the SELECT being made
 
@@ -57,8 +61,8 @@ class Generator:
             width = self.rnd.randint(1, 2)
             text = self.select(outer, depth - 1, width, names=[f"x{i}" for i in range(width)])
             return f"({text}) {name}", Scope([f"{name}.x{i}" for i in range(width)])
-        table = self.rnd.choice(list(TABLES))
-        ints, texts = TABLES[table]
+        table = self.rnd.choice(list(self.tables))
+        ints, texts = self.tables[table]
         return f"{table} {name}", Scope(
             [f"{name}.{c}" for c in ints], [f"{name}.{c}" for c in texts]
         )
