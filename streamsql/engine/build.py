@@ -150,6 +150,8 @@ class CatalogBuilder:
             alterations.add_layouts(self.engine, relation, built.catalog, built.nodes)
         elif relation.kind == "index":
             built.indexes.append(self.engine.indexes.build(relation, built))
+        elif relation.kind == "subscription":
+            self.engine.recordings.prepare(relation)
         if op.replaces:
             built.changed.add(relation.oid)
             built.replaced.add(relation.oid)
@@ -307,6 +309,7 @@ class CatalogBuilder:
         engine.ingest.add(built.sources)
         engine.committer.run([tick], swap)
         engine.indexes.sync()
+        engine.recordings.sync()
         for step in built.steps:
             engine.system.record(tick, step)
 

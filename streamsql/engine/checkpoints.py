@@ -26,6 +26,7 @@ Loader = Callable[[str], State]
 
 def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
     """(name → state, meta) of the newest version."""
+    engine.recordings.flush()
     states: dict[str, State] = {}
     tables: dict[str, Any] = {}
     for oid, table in engine.tables.items():
@@ -78,6 +79,7 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
             _restore_rows(engine, relation, meta, loader)
     _restore_views(engine, relations, meta, loader)
     engine.system.load(dict(loader("system")))
+    engine.recordings.sync()
 
 
 def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], loader: Loader) -> None:

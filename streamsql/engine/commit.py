@@ -273,6 +273,7 @@ class Committer:
         """Under the state lock."""
         engine = self.engine
         hub = engine.hub
+        hub.now_us = tick.now_us
         for change in tick.changes:
             if hub.watched(change.relation_id):
                 hub.publish(change.relation_id, tick.version, change.stored)

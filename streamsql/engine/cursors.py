@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from streamsql.core.delta import Delta, make_batch
 from streamsql.core.errors import FeatureNotSupported, ObjectNotInPrerequisiteState
+from streamsql.core.schema import Schema
 from streamsql.engine.api import ResultColumn
 from streamsql.engine.reads.duck import CancelToken
-from streamsql.engine.streams import ChangeStream
+from streamsql.engine.recordings import Recording
+from streamsql.engine.streams import SNAPSHOT_ROWS, ChangeStream, stream_schema
 
 STREAM_ROWS_MAX = 1 << 62
+PATIENCE_S = 1.0
 
 
 class Cursor(Protocol):
@@ -148,7 +154,91 @@ class StreamCursor:
         self.stream.close()
 
 
+class SubscriptionCursor:
+    """Over the changes that a subscription keeps. Without a timeout FETCH gives what is there; with
+    one it waits for more until the timeout has passed or it has enough.
+
+    after: the version whose later changes come next. since_us: and not before that time. rows: a
+    first version of all rows, for FULL. It lives on after its transaction.
+    """
+
+    held = True
+
+    def __init__(
+        self,
+        recording: Recording,
+        after: int,
+        *,
+        since_us: int | None = None,
+        rows: tuple[int, pa.Table] | None = None,
+    ) -> None:
+        self.recording = recording
+        self.after = after
+        self.since_us = since_us
+        self.schema = stream_schema(recording.store.schema, progress=False)
+        self.columns = tuple(ResultColumn(c.name, c.type) for c in self.schema)
+        self._left: deque[pa.RecordBatch] = deque()
+        if rows is not None:
+            version, table = rows
+            for batch in table.to_batches(max_chunksize=SNAPSHOT_ROWS):
+                if batch.num_rows:
+                    self._left.append(change_batch(version, Delta(batch), self.schema))
+
+    def fetch(
+        self, count: int | None, timeout_s: float | None, token: CancelToken
+    ) -> list[pa.RecordBatch]:
+        """See `Cursor`. Raises: 0A000 for backward, 40001 when the changes are no longer retained,
+        42704 when the subscription was dropped, QueryCanceled (57014)."""
+        if count is not None and count < 0:
+            raise FeatureNotSupported("a subscription cursor can only be read forward")
+        wanted = STREAM_ROWS_MAX if count is None else count
+        deadline = time.monotonic() + (timeout_s or 0.0)
+        found: list[pa.RecordBatch] = []
+        token.add_waker(self.recording.wake)
+        try:
+            while wanted > 0:
+                token.check()
+                if not self._left and not self._more(deadline):
+                    break
+                if self._left:
+                    batch = self._left.popleft()
+                    if batch.num_rows > wanted:
+                        self._left.appendleft(batch.slice(wanted))
+                        batch = batch.slice(0, wanted)
+                    found.append(batch)
+                    wanted -= batch.num_rows
+        finally:
+            token.remove_waker(self.recording.wake)
+        return found
+
+    def _more(self, deadline: float) -> bool:
+        """Read on, waiting for changes if there is time; False when that is over."""
+        changes = self.recording.read(self.after)
+        if not changes:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.recording.wait(self.after, min(left, PATIENCE_S))
+            return True
+        for change in changes:
+            if self.since_us is None or change.time_us >= self.since_us:
+                self._left.append(change_batch(change.version, change.delta, self.schema))
+        self.after = changes[-1].version
+        return True
+
+    def close(self) -> None:
+        """Let what was read go; the subscription keeps its changes."""
+        self._left.clear()
+
+
+def change_batch(version: int, delta: Delta, schema: Schema) -> pa.RecordBatch:
+    """version, weight and the rows."""
+    n = delta.num_rows
+    head = [pa.array(np.full(n, version, np.int64)), pa.array(delta.weights_or_ones())]
+    return make_batch([*head, *delta.batch.columns], schema.arrow, n)
+
+
 def check_scroll(cursor: Cursor, scroll: bool) -> None:
     """Raises: ObjectNotInPrerequisiteState (55000) for SCROLL over a stream."""
-    if scroll and isinstance(cursor, StreamCursor):
+    if scroll and not isinstance(cursor, QueryCursor):
         raise ObjectNotInPrerequisiteState("a SUBSCRIBE cursor can not scroll")

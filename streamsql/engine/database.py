@@ -81,6 +81,12 @@ class Database:
             self._sessions.discard(session)
 
     @property
+    def sessions(self) -> list[Session]:
+        """The sessions that are open, oldest first."""
+        with self._lock:
+            return sorted(self._sessions, key=lambda s: s.number)
+
+    @property
     def default_session(self) -> Session:
         """The session of `execute`."""
         with self._lock:

@@ -13,6 +13,7 @@ from streamsql.core.errors import DiskError, FeatureNotSupported
 from streamsql.engine import logs
 from streamsql.engine.records import encode
 from streamsql.engine.requests import Tick
+from streamsql.engine.storage.change_store import SEGMENT_BYTES
 from streamsql.state.checkpoint import IMMUTABLE, CheckpointStore
 from streamsql.state.filesystem import FileSystem, OsFileSystem
 from streamsql.state.wal import WriteAheadLog
@@ -38,7 +39,8 @@ FORMAT = 1
 class DataDirectory:
     """Implements `Durability` over files.
 
-    Layout: `LOCK`, `wal/` (the log), `checkpoint/` (states and manifest). files: the file system,
+    Layout: `LOCK`, `wal/` (the log), `checkpoint/` (states and manifest), `subscriptions/<oid>/`
+    (changes that subscriptions keep). files: the file system,
     another one in tests.
     """
 
@@ -133,6 +135,18 @@ class DataDirectory:
         if self._writer is not None:
             self._writer.join()
             self._writer = None
+
+    # --- subscriptions --------------------------------------------------------------------------
+    def subscription_log(self, oid: int) -> WriteAheadLog | None:
+        """See `Durability`."""
+        path = self._files.join(self.path, "subscriptions", str(oid))
+        return WriteAheadLog(path, files=self._files, segment_bytes=SEGMENT_BYTES)
+
+    def forget_subscription(self, oid: int) -> None:
+        """See `Durability`."""
+        path = self._files.join(self.path, "subscriptions", str(oid))
+        for name in self._files.list(path):
+            self._files.remove(self._files.join(path, name))
 
     # --- opening and closing --------------------------------------------------------------------
     def recover(self) -> None:

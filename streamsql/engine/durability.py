@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
     from streamsql.engine.requests import Tick
     from streamsql.state.filesystem import FileSystem
+    from streamsql.state.wal import WriteAheadLog
 
 
 class Durability(Protocol):
@@ -33,6 +34,14 @@ class Durability(Protocol):
         """Bring the engine to the newest durable version."""
         ...
 
+    def subscription_log(self, oid: int) -> WriteAheadLog | None:
+        """Where a subscription keeps its changes; None = in memory."""
+        ...
+
+    def forget_subscription(self, oid: int) -> None:
+        """Remove what `subscription_log` gave."""
+        ...
+
     def close(self) -> None:
         """Write a last checkpoint and let the directory go."""
         ...
@@ -48,6 +57,12 @@ class InMemory:
         return
 
     def recover(self) -> None:
+        return
+
+    def subscription_log(self, oid: int) -> WriteAheadLog | None:
+        return None
+
+    def forget_subscription(self, oid: int) -> None:
         return
 
     def close(self) -> None:

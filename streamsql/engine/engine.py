@@ -36,6 +36,7 @@ from streamsql.engine.ingest import Ingest
 from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
+from streamsql.engine.recordings import Recordings
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.sources import SourceRuntime
@@ -75,6 +76,7 @@ class Engine:
         self.closed = False
         self.committer = Committer(self)
         self.indexes = Indexes(self)
+        self.recordings = Recordings(self)
         self.builder = CatalogBuilder(self)
         self.ingest = Ingest(self)
         self.system = SystemState(self)
@@ -88,6 +90,7 @@ class Engine:
         self.durability: Durability = open_durability(self, path, files)
         self.durability.recover()
         self.indexes.sync()
+        self.recordings.sync()
         self.ingest.add(dict(self.sources))
         self.scheduler.start()
 
@@ -314,6 +317,7 @@ class Engine:
         with self.lock:
             self.hub.close(AdminShutdown("the database is closed"))
         self.durability.close()
+        self.recordings.close()
         self.pool.close()
 
 

@@ -97,6 +97,12 @@ class Hub:
     def __init__(self) -> None:
         self._by_relation: dict[int, list[Subscription]] = {}
         self._progress: list[Subscription] = []
+        self.now_us = 0
+        """The time of the tick that is being published."""
+
+    def has(self, subscription: Subscription) -> bool:
+        """Whether it gets its relation's changes."""
+        return subscription in self._by_relation.get(subscription.relation_id, ())
 
     def add(self, subscription: Subscription) -> None:
         """From now on it gets its relation's changes."""

@@ -67,6 +67,10 @@ SCHEMAS: dict[str, Schema] = {
         ("name", TEXT), ("relation", TEXT), ("entries", BIGINT), ("bytes", BIGINT),
         ("lookups", BIGINT),
     ),
+    "subscriptions": Schema.of(
+        ("name", TEXT), ("relation", TEXT), ("retention", INTERVAL), ("oldest_version", BIGINT),
+        ("newest_version", BIGINT), ("bytes", BIGINT),
+    ),
 }  # fmt: skip
 
 ERROR_KEY = tuple[str, str, str, str]
@@ -105,6 +109,7 @@ class SystemState:
             "settings": self._setting_rows,
             "retained_versions": self._retained_rows,
             "indexes": self._index_rows,
+            "subscriptions": self._subscription_rows,
         }
 
     # --- recording (engine thread) --------------------------------------------------------------
@@ -274,6 +279,16 @@ class SystemState:
             (i.name, s.relation.name, i.order.entries, i.nbytes, i.lookups)
             for s, i in self.engine.indexes.all()
         ]
+
+    def _subscription_rows(self) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for recording in self.engine.recordings:
+            days, us = divmod(recording.retention_us, 86_400_000_000)
+            store = recording.store
+            source = self.engine.relation_name(recording.relation_id)
+            rows.append((recording.relation.name, source, (0, days, us * 1000), store.floor,
+                         store.newest, store.nbytes))  # fmt: skip
+        return rows
 
     def _retained_rows(self) -> list[tuple[Any, ...]]:
         """What every table and view keeps for reads of older versions."""

@@ -67,6 +67,11 @@ class WriteAheadLog:
         return self._last
 
     @property
+    def first_lsn(self) -> int:
+        """The number of the oldest record that is kept (or of the first one to come)."""
+        return self._segments[0] if self._segments else self._last + 1
+
+    @property
     def durable_lsn(self) -> int:
         """Records up to this one survive a crash."""
         return self._durable

@@ -131,7 +131,6 @@ def test_failing_create_leaves_nothing(db, fails):
     "sql",
     [
         "CREATE SINK k FROM t WITH (connector = 'x')",
-        "CREATE SUBSCRIPTION s FROM t WITH (retention = '1 day')",
         "ALTER TABLE t RENAME TO u",
         "MERGE INTO t USING t AS s ON t.v = s.v WHEN MATCHED THEN DELETE",
     ],

@@ -28,6 +28,7 @@ KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("JOBS",), "jobs"),
     (("QUERIES",), "jobs"),
     (("SUBSCRIPTIONS",), "subscriptions"),
+    (("SUBSCRIPTION", "CURSORS"), "subscription cursors"),
     (("SCHEMAS",), "schemas"),
     (("DATABASES",), "databases"),
     (("CATALOGS",), "databases"),

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from streamsql.core.errors import (
     DuplicateCursor,
-    FeatureNotSupported,
     InvalidCursorName,
     NoActiveTransaction,
 )
 from streamsql.dialect.statements import CloseCursor, DeclareCursor, Fetch, Query
 from streamsql.engine.api import Result
 from streamsql.engine.cursors import Cursor, QueryCursor, StreamCursor, check_scroll
-from streamsql.engine.statements import queries, subscribe
+from streamsql.engine.statements import queries, subscribe, subscriptions
 from streamsql.engine.statements.handler import Description, Handler, Types
 from streamsql.functions.expressions import Literal
 
@@ -35,10 +34,10 @@ def run_declare(
 ) -> Result:
     """DECLARE name CURSOR FOR query | SUBSCRIBE."""
     if statement.subscription is not None:
-        raise FeatureNotSupported(
-            "subscription cursors are not supported yet",
-            hint="Use DECLARE name CURSOR FOR SUBSCRIBE view.",
-        )
+        if statement.name in session.cursors:
+            raise DuplicateCursor(f'cursor "{statement.name}" already exists')
+        session.cursors[statement.name] = subscriptions.open_cursor(session, statement)
+        return Result("DECLARE SUBSCRIPTION CURSOR")
     transaction = session.transaction
     if (transaction is None or transaction.implicit) and not statement.with_hold:
         raise NoActiveTransaction("DECLARE CURSOR can only be used in transaction blocks")

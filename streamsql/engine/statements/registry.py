@@ -21,6 +21,7 @@ from streamsql.engine.statements import (
     schemas,
     show,
     subscribe,
+    subscriptions,
     tables,
     transactions,
     translate,
@@ -49,6 +50,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.CreateView: views.HANDLER,
     s.CreateSchema: schemas.CREATE_SCHEMA,
     s.CreateIndex: indexes.CREATE,
+    s.CreateSubscription: subscriptions.CREATE,
     s.Drop: schemas.DROP,
     s.Alter: alter.HANDLER,
     s.Comment: schemas.COMMENT,
@@ -75,7 +77,6 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
 
 HINTS: dict[type[s.Statement], tuple[str, str]] = {
     s.CreateSink: ("CREATE SINK", "Read the changes with SUBSCRIBE, or COPY (SUBSCRIBE ...) TO."),
-    s.CreateSubscription: ("CREATE SUBSCRIPTION", "Use SUBSCRIBE, with AS OF to go on later."),
 }
 
 

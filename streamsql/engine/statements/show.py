@@ -18,6 +18,12 @@ from streamsql.engine.pgcatalog.dynamic import index_texts
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.common import lookup, rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types
+from streamsql.engine.statements.subscriptions import (
+    CURSOR_COLUMNS,
+    SUBSCRIPTION_COLUMNS,
+    cursor_rows,
+    subscription_rows,
+)
 from streamsql.functions.expressions import Literal
 
 if TYPE_CHECKING:
@@ -42,6 +48,8 @@ SHAPES: dict[str, Columns] = {
     "indexes": (
         ("Name", TEXT), ("On", TEXT), ("Key", TEXT), ("Include", TEXT), ("Unique", BOOLEAN)
     ),
+    "subscriptions": SUBSCRIPTION_COLUMNS,
+    "subscription cursors": CURSOR_COLUMNS,
     "functions": (("Name", TEXT), ("Kind", TEXT)),
 }
 
@@ -64,7 +72,11 @@ def _rows(session: Session, statement: ShowObjects) -> Rows:
         return _indexes(session, statement.relation)
     if kind == "functions":
         return _functions()
-    if kind in ("sinks", "subscriptions"):
+    if kind == "subscriptions":
+        return subscription_rows(session, statement.schema)
+    if kind == "subscription cursors":
+        return cursor_rows(session)
+    if kind == "sinks":
         return []
     raise FeatureNotSupported(
         f"SHOW {kind.upper()} is not supported", hint="Read the catalog in pg_catalog instead."

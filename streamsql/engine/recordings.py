@@ -1,0 +1,165 @@
+"""Recordings: what `CREATE SUBSCRIPTION` keeps running, whether somebody reads it or not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from streamsql.core.errors import DataCorrupted, DiskError, StreamSqlError, UndefinedObject
+from streamsql.core.schema import Schema
+from streamsql.engine import logs
+from streamsql.engine.relations import Relation
+from streamsql.engine.storage.change_store import ChangeStore, KeptChange
+from streamsql.engine.subscriptions import Event, Subscription
+
+if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
+
+TRIM_EVERY = 64
+"""Changes between two looks at what is out of time."""
+
+
+def source_oid(subscription: Relation) -> int:
+    """OID of the table or view whose changes are kept."""
+    return int(subscription.extra["of"])
+
+
+class Recording(Subscription):
+    """The changes of one subscription: a subscriber of the hub that keeps what it is given.
+
+    relation: its catalog entry. store: the changes. gone: it was dropped.
+    """
+
+    def __init__(self, engine: Engine, relation: Relation, columns: Schema) -> None:
+        super().__init__(source_oid(relation), len(columns))
+        self.engine = engine
+        self.relation = relation
+        self.gone = False
+        log = engine.durability.subscription_log(relation.oid)
+        self.store = ChangeStore(columns, log, engine.version, engine.clock_us())
+        self.news = threading.Condition()
+        self._since_trim = 0
+
+    @property
+    def retention_us(self) -> int:
+        """How old changes may get, µs."""
+        return int(self.relation.extra["retention_us"])
+
+    def push(self, event: Event) -> None:
+        """See `Subscription`."""
+        if event.delta is None or not event.delta:
+            return
+        self.store.append(event.version, self.engine.hub.now_us, event.delta)
+        self._since_trim += 1
+        if self._since_trim >= TRIM_EVERY:
+            self.trim()
+        self.wake()
+
+    def end(self, error: StreamSqlError | None) -> None:
+        """The relation has changed or is gone; `Recordings.sync` sees to it."""
+
+    def trim(self) -> None:
+        """Forget what is older than the retention."""
+        self._since_trim = 0
+        self.store.trim(self.engine.clock_us() - self.retention_us)
+
+    def wake(self) -> None:
+        """Let waiting readers look."""
+        with self.news:
+            self.news.notify_all()
+
+    def wait(self, after: int, timeout: float) -> None:
+        """Until there is a change later than that version, at most so many seconds."""
+        with self.news:
+            if self.store.newest <= after and not self.gone:
+                self.news.wait(timeout)
+
+    def read(self, after: int) -> list[KeptChange]:
+        """The next changes later than a version. Raises: 40001, 42704 when it was dropped."""
+        if self.gone:
+            raise UndefinedObject(f'subscription "{self.relation.name}" was dropped')
+        return self.store.read(after)
+
+
+class Recordings:
+    """All of one engine. Changed by the engine thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._by_oid: dict[int, Recording] = {}
+
+    def __iter__(self) -> Iterator[Recording]:
+        return iter(list(self._by_oid.values()))
+
+    def get(self, oid: int) -> Recording | None:
+        """That of a subscription."""
+        return self._by_oid.get(oid)
+
+    def prepare(self, subscription: Relation) -> None:
+        """Before CREATE SUBSCRIPTION is certain: there is a place for its changes.
+
+        Raises: DiskError (58030).
+        """
+        log = self.engine.durability.subscription_log(subscription.oid)
+        if log is not None:
+            log.close()
+
+    def sync(self) -> None:
+        """After a change of the catalog, and before and after the log is replayed."""
+        engine = self.engine
+        catalog = engine.catalog
+        for oid, recording in list(self._by_oid.items()):
+            known = catalog.relations.get(oid)
+            if known is None:
+                self._drop(oid, recording)
+                continue
+            recording.relation = known
+            source = catalog.relations[recording.relation_id]
+            if source.columns.types != recording.store.schema.types:
+                self._drop(oid, recording)  # other columns: it begins anew
+        for relation in list(catalog.relations.values()):
+            if relation.kind == "subscription":
+                self._add(relation, catalog.relations[source_oid(relation)].columns)
+
+    def _add(self, relation: Relation, columns: Schema) -> None:
+        recording = self._by_oid.get(relation.oid)
+        if recording is None:
+            recording = self._by_oid[relation.oid] = self._opened(relation, columns)
+        with self.engine.lock:
+            if not self.engine.hub.has(recording):
+                self.engine.hub.add(recording)
+
+    def _opened(self, relation: Relation, columns: Schema) -> Recording:
+        try:
+            return Recording(self.engine, relation, columns)
+        except DataCorrupted as error:  # of the database itself nothing is missing: begin anew
+            logs.error("a subscription lost its changes", name=relation.name, reason=error.message)
+            self.engine.durability.forget_subscription(relation.oid)
+            return Recording(self.engine, relation, columns)
+
+    def _drop(self, oid: int, recording: Recording) -> None:
+        del self._by_oid[oid]
+        with self.engine.lock:
+            self.engine.hub.remove(recording)
+        recording.gone = True
+        recording.wake()
+        try:
+            recording.store.close()
+            self.engine.durability.forget_subscription(oid)
+        except DiskError as error:
+            logs.warning("a dropped subscription's changes stay on disk", reason=error.message)
+
+    def flush(self) -> None:
+        """Before a checkpoint: the write-ahead log will not bring these changes again.
+
+        Raises: DiskError (58030).
+        """
+        for recording in self:
+            recording.store.sync()
+
+    def close(self) -> None:
+        """Let the logs go."""
+        for recording in self:
+            recording.store.close()
+            recording.wake()
