@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamsql.circuit.operator import Algebra, Operator, RowError, State, Step
-from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.schema import Schema
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import Call, Cast, ColumnRef, Expr, OuterRef, Subquery, walk
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
+from streamsql.operators.columns import lane_column
+from streamsql.operators.word_program import ROWS_MAX, WordProgram
 from streamsql.plan.nodes import Filter, Project
 
 if TYPE_CHECKING:
@@ -61,11 +63,20 @@ class Map(Operator):
             self._picks = [e.index for e in exprs if isinstance(e, ColumnRef)]
         elif exprs is not None:
             self._outputs = self._evaluator(exprs)
+        self._words = self._word_program()
         # rows that differ go on to differ
         shown = {e.index for e in exprs or () if isinstance(e, ColumnRef)}
         self._keeps_apart = len(shown) == len(input_schema)
         self.bad_rows = 0
         self._failure: tuple[str, str] | None = None
+
+    def _word_program(self) -> WordProgram | None:
+        """The predicate, if any, and then the columns that are computed, for a few rows."""
+        computed = [e for e in self.exprs or () if not isinstance(e, ColumnRef)]
+        if any(e.type.kind is Kind.BOOLEAN for e in computed):
+            return None
+        parts = ([] if self.predicate is None else [self.predicate]) + computed
+        return WordProgram.of(parts) if parts else None
 
     def _evaluator(self, exprs: Sequence[Expr]) -> Evaluator:
         from streamsql.functions.evaluator import Evaluator
@@ -76,22 +87,56 @@ class Map(Operator):
         return self._map(step, deltas[0])
 
     def _map(self, step: Step, delta: Delta) -> Delta:
-        if not delta:
+        if not delta.num_rows:
             return Delta.empty(self.schema)
+        if self._words is not None and delta.num_rows <= ROWS_MAX:
+            found = self._map_words(self._words, delta)
+            if found is not None:
+                return found
         if self._predicate is not None:
             columns, delta = self._run(self._predicate, step, delta)
             delta = _where(delta, columns[0])
         if self._picks is not None:
-            columns = [delta.batch.column(i) for i in self._picks]
+            inputs = delta.columns
+            columns = [inputs[i] for i in self._picks]
         elif self._outputs is not None:
             if not delta:
                 return Delta.empty(self.schema)
             columns, delta = self._run(self._outputs, step, delta)
         else:
             return delta
-        batch = make_batch(columns, self.schema.arrow, delta.num_rows)
+        return self._output(delta, columns)
+
+    def _output(self, delta: Delta, columns: list[Any]) -> Delta:
+        """These columns for the entries."""
         apart = delta.consolidated and self._keeps_apart
-        return Delta(batch, delta.weights, delta.row_watermark, apart)
+        return Delta.of(
+            columns, self.schema.arrow, delta.num_rows, delta.weights, delta.row_watermark, apart
+        )
+
+    def _map_words(self, program: WordProgram, delta: Delta) -> Delta | None:
+        """`_map` for a few rows; None where a row has an error, which evaluators tell."""
+        cells = program.run(delta.columns, delta.num_rows)
+        if cells is None:
+            return None
+        lane = 0
+        if self.predicate is not None:
+            keep = np.flatnonzero(cells[:, 1])
+            lane = 2
+            if not keep.size:
+                return Delta.empty(self.schema)
+            if keep.size < delta.num_rows:
+                delta, cells = delta.take(keep), cells[keep]
+        if self.exprs is None:
+            return delta
+        columns = []
+        for expr in self.exprs:
+            if isinstance(expr, ColumnRef):
+                columns.append(delta.columns[expr.index])
+            else:
+                columns.append(lane_column(cells, lane + 1, lane, expr.type.arrow))
+                lane += 2
+        return self._output(delta, columns)
 
     def _run(self, evaluator: Evaluator, step: Step, delta: Delta) -> tuple[list[Any], Delta]:
         """(the columns, the entries they belong to: without those of bad rows)."""
