@@ -346,6 +346,15 @@ def _merge_action(action: exp.Expression) -> str:
     return str(action.name)
 
 
+def _with_writes(w: s.WithWrites) -> str:
+    ctes = [
+        f"{quote(c.name)}{' ' + _names(c.columns) if c.columns else ''} AS"
+        f" ({statement_sql(c.statement)})"
+        for c in w.ctes
+    ]
+    return f"WITH {', '.join(ctes)} {statement_sql(w.statement)}"
+
+
 # the rest with more than one spelling -------------------------------------------------------------
 def _query(q: s.Query) -> str:
     return to_sql(q.query)
@@ -459,6 +468,7 @@ _WRITERS: dict[type[s.Statement], Callable[[Any], str]] = {
     s.Delete: _delete,
     s.Truncate: _truncate,
     s.Merge: _merge,
+    s.WithWrites: _with_writes,
     s.Subscribe: _subscribe,
     s.Explain: _explain,
     s.DeclareCursor: _declare,

@@ -443,6 +443,25 @@ class Merge(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WriteCte:
+    """name [(columns)] AS (INSERT | UPDATE | DELETE | MERGE …) of a WITH."""
+
+    name: str
+    statement: Statement
+    columns: tuple[str, ...] = ()
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithWrites(Statement):
+    """WITH whose CTEs write, before a query or DML. Queries among the CTEs are in the trees of what
+    follows them."""
+
+    ctes: tuple[WriteCte, ...]
+    statement: Statement
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verify(Statement):
     """VERIFY MATERIALIZED VIEW name."""
 

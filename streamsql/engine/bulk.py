@@ -12,8 +12,8 @@ from streamsql.core.types import Kind, SqlType
 from streamsql.dialect.statements import Subscribe
 from streamsql.engine.binding import BindScope
 from streamsql.engine.definitions import program_of
+from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.execute import carry_out, state_of, target_table
-from streamsql.engine.dml.modify import one_batch
 from streamsql.engine.dml.rows import RowMaker
 from streamsql.engine.statements.common import lookup
 from streamsql.engine.statements.copy import RowsWrite, copy_columns

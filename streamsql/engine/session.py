@@ -29,6 +29,7 @@ from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import DdlOp, DropRelation, DropSchemaOp
+from streamsql.engine.dml.given import Given, view_with
 from streamsql.engine.parameters import guess_type, literals, numbered, positional, type_of_oid
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.reads.view import ReadView
@@ -61,6 +62,7 @@ class Session:
         self.transaction: Transaction | None = None
         self.prepared: dict[str, Any] = {}
         self.cursors: dict[str, Any] = {}
+        self.given: Given | None = None
         self.token = CancelToken()
         self.notices: list[Notice] = []
         self.closed = False
@@ -243,7 +245,8 @@ class Session:
     def scope(self) -> BindScope:
         """What names mean here and now."""
         inline = frozenset() if self.transaction is None else self.transaction.inline
-        return BindScope(self.catalog, self.definition_context, inline)
+        extra = {} if self.given is None else self.given.relations
+        return BindScope(self.catalog, self.definition_context, inline, extra)
 
     def notice(
         self, message: str, *, severity: str = "NOTICE", sqlstate: str = "00000",
@@ -257,7 +260,11 @@ class Session:
         transaction = self.transaction
         if transaction is None:
             return self.engine.read_view()
-        return self.engine.read_view(transaction.pin(), transaction.writes, transaction.stored)
+        if self.given is None:
+            return self.engine.read_view(transaction.pin(), transaction.writes, transaction.stored)
+        writes = self.given.writes
+        view = self.engine.read_view(transaction.pin(), writes, transaction.stored)
+        return view_with(view, self.given.rows)
 
     def table(self, oid: int) -> TableState | None:
         """The state of a table that this session sees."""

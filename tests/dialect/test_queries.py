@@ -157,7 +157,7 @@ def test_query_with_emit_is_a_subscription(emit: str) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["SELECT 1 EMIT FINAL", "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a", "SELECT 1 INTO t", "SELECT * FROM t TABLESAMPLE SYSTEM (1)"],
+    ["SELECT 1 EMIT FINAL", "SELECT * FROM (WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a) AS x", "SELECT 1 INTO t", "SELECT * FROM t TABLESAMPLE SYSTEM (1)"],
 )  # fmt: skip
 def test_query_construct_without_support_says_so_with_hint(sql: str) -> None:
     with pytest.raises(FeatureNotSupported) as caught:

@@ -37,7 +37,10 @@ class QueryGrammar(RelationGrammar):
 
     def query(self) -> exp.Expression:
         """[WITH …] body [ORDER BY …] [LIMIT …] …"""
-        with_ = self.with_clause() if self.at("WITH") else None
+        return self.query_under(self.with_clause() if self.at("WITH") else None)
+
+    def query_under(self, with_: exp.With | None) -> exp.Expression:
+        """The query that follows a WITH."""
         node = self._set_operation(0)
         node = self._tail(node)
         if isinstance(node, exp.Select):
@@ -69,7 +72,7 @@ class QueryGrammar(RelationGrammar):
         if self.at_sequence("MUTUALLY", "RECURSIVE"):
             return self._mutually_recursive(token)
         recursive = self.accept("RECURSIVE")
-        ctes = self.comma_list(self._cte)
+        ctes = self.comma_list(self.cte)
         return mark(exp.With(expressions=ctes, recursive=recursive or None), token)
 
     def _mutually_recursive(self, token: Token) -> exp.With:
@@ -85,7 +88,7 @@ class QueryGrammar(RelationGrammar):
             " a start UNION what follows from it",
             token,
         )
-        ctes = self.comma_list(self._cte)
+        ctes = self.comma_list(self.cte)
         return mark(exp.With(expressions=ctes, recursive=True), token)
 
     def _cte_columns(self) -> list[exp.Identifier] | None:
@@ -100,7 +103,8 @@ class QueryGrammar(RelationGrammar):
             self.data_type()
         return name
 
-    def _cte(self) -> exp.CTE:
+    def cte(self) -> exp.CTE:
+        """name [(columns)] AS [[NOT] MATERIALIZED] (query)."""
         token = self.token
         name = self.identifier()
         columns = self._cte_columns()
@@ -113,9 +117,9 @@ class QueryGrammar(RelationGrammar):
         self.expect("(")
         if self.at(*_DML):
             raise FeatureNotSupported(
-                f"{self.token.key} in WITH is not supported",
+                "WITH clause containing a data-modifying statement must be at the top level",
                 position=self.token.start,
-                hint="Run it as a statement of its own, in the same transaction.",
+                hint="Put the WITH in front of the whole statement.",
             )
         query = self.query()
         self.expect(")")

@@ -13,6 +13,7 @@ from streamsql.dialect.utility.delete import parse_delete
 from streamsql.dialect.utility.insert import parse_insert
 from streamsql.dialect.utility.merge import parse_merge
 from streamsql.dialect.utility.update import parse_update
+from streamsql.dialect.utility.with_writes import at_writes, parse_with_writes
 
 _DML: dict[str, Callable[[Parser, exp.With | None], Statement]] = {
     "INSERT": parse_insert,
@@ -24,6 +25,8 @@ _DML: dict[str, Callable[[Parser, exp.With | None], Statement]] = {
 
 def parse_query(parser: Parser) -> Statement:
     """A query, or WITH … before a DML statement."""
+    if parser.at("WITH") and at_writes(parser):
+        return parse_with_writes(parser, _DML)
     if parser.at("WITH"):
         following = parser.word_after_with()
         parse_dml = _DML.get(following.key)

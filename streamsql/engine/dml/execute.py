@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from streamsql.core.errors import (
@@ -16,6 +15,7 @@ from streamsql.engine.api import Result
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning
+from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, StaleRead, conflict
 from streamsql.engine.storage.table import TableState
@@ -98,13 +98,14 @@ def dml_result(
     tag: str,
     resolved: Resolved,
     returning: BoundReturning | None,
-    values: Sequence[Literal],
+    values: tuple[Literal, ...],
+    view: ReadView | None = None,
 ) -> Result:
-    """The command's result: a tag, and the rows of RETURNING."""
+    """The command's result: a tag, and the rows of RETURNING. view: what its subqueries read."""
     if returning is None:
         return Result(f"{tag} {resolved.affected}", row_count=resolved.affected)
     rows = resolved.insert if resolved.returning is None else resolved.returning
-    batch = returning.run(rows, values, session.now_us(), session.timezone)
+    batch = returning.run(session, rows, values, view)
     return Result(
         f"{tag} {resolved.affected}",
         returning.columns,

@@ -13,7 +13,6 @@ from sqlglot import exp
 from streamsql.core.delta import make_batch
 from streamsql.core.errors import (
     DuplicateColumn,
-    FeatureNotSupported,
     GeneratedAlways,
     InvalidColumnReference,
     SqlSyntaxError,
@@ -31,6 +30,12 @@ from streamsql.engine.dml.constants import ConstantRows
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning, bind_returning
 from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.dml.upsert import (
+    ConflictAnswer,
+    ConflictQuery,
+    answer,
+    bind_conflict_query,
+)
 from streamsql.engine.dml.values import FAST_ROWS_MIN, literal_column
 from streamsql.engine.indexes import all_keys
 from streamsql.engine.parameters import settle
@@ -52,12 +57,14 @@ EXCLUDED = "excluded"
 @dataclass(frozen=True)
 class BoundConflict:
     """ON CONFLICT. keys: the constraints it speaks of. assignments: (column, expression over the
-    table's row ++ the proposed row), None = DEFAULT. where: over the same row."""
+    table's row ++ the proposed row), None = DEFAULT. where: over the same row. query: instead of
+    both, where they hold subqueries."""
 
     action: str
     keys: tuple[Key, ...]
     assignments: tuple[tuple[int, Expr | None], ...] = ()
     where: Expr | None = None
+    query: ConflictQuery | None = None
 
 
 @dataclass
@@ -276,10 +283,8 @@ def bind_conflict(
         where = bind_predicate(clause.where, relation.columns, context, name, extra=extra)
     for expr in (*(e for _, e in assignments), where):
         if expr is not None and any(isinstance(e, Subquery) for e in walk(expr)):
-            raise FeatureNotSupported(
-                "subqueries in ON CONFLICT DO UPDATE are not supported",
-                hint="Join the data in the INSERT's SELECT and use excluded.<column>.",
-            )
+            query = bind_conflict_query(clause, statement, relation, scope, types)
+            return BoundConflict("update", keys, query=query)
     return BoundConflict("update", keys, tuple(assignments), where)
 
 
@@ -330,6 +335,8 @@ class InsertWrite:
         self.now_us = session.now_us()
         self.timezone = session.timezone
         self.rows = self._rows()
+        self.answer: ConflictAnswer | None = None
+        self.evaluate()
 
     def _rows(self) -> pa.RecordBatch:
         """The proposed rows, whole and without NULLs where none may be."""
@@ -348,7 +355,19 @@ class InsertWrite:
         return rows
 
     def evaluate(self) -> None:
-        """The proposed rows do not depend on the table."""
+        """The proposed rows do not depend on the table; what subqueries make of them does."""
+        clause = self.bound.conflict
+        if clause is None or clause.query is None:
+            return
+        session, oid = self.session, self.relation_id
+        table = session.table(oid)
+        if table is None:
+            return  # dropped: the commit says so
+        pending = None if session.transaction is None else session.transaction.pending(table)
+        image, key = TableImage(table, pending), clause.keys[0].columns
+        self.answer = answer(
+            session, clause.query, image, key, self.bound.maker, self.rows, self.values
+        )
 
     def resolve(self, image: TableImage) -> Resolved:
         """See `Write`."""
@@ -372,6 +391,8 @@ def resolve_insert(write: InsertWrite, image: TableImage) -> Resolved:
         return by_policy(relation, image, rows)
     if clause.action == "nothing":
         return conflicts.insert_do_nothing(image, rows, clause.keys)
+    if write.answer is not None:
+        return conflicts.insert_do_update(image, rows, clause.keys[0], write.answer)
     return conflicts.insert_do_update(
         image, rows, clause.keys[0], lambda old, new: _do_update(write, clause, old, new)
     )

@@ -23,9 +23,9 @@ from streamsql.core.schema import Schema
 from streamsql.core.types import SqlType
 from streamsql.engine.api import ResultColumn
 from streamsql.engine.definitions import TableProgram
+from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.given import FIRST_ID, table_of, view_with
-from streamsql.engine.dml.modify import one_batch
 from streamsql.engine.dml.pending import TableImage, joined
 from streamsql.engine.dml.rows import RowMaker
 from streamsql.engine.reads.select import run_plan

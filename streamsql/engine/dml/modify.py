@@ -26,6 +26,7 @@ from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Delete, Update
 from streamsql.engine.binding import BindScope, relation_info
 from streamsql.engine.definitions import TableProgram, program_of
+from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning, bind_returning
@@ -294,6 +295,12 @@ class ModifyWrite:
         if not image.are_live(self.old).all():
             raise StaleRead
         bound = self.bound
+        gone = image.gone(self.old)
+        if gone.any():  # by another part of this statement: the first one counts
+            kept = pa.array(~gone)
+            self.old = self.old.filter(kept)
+            self.new = self.new if bound.delete else self.new.filter(kept)
+            self.joined = None if self.joined is None else self.joined.filter(kept)
         if not bound.delete and self._touches_keys(image):
             check_unique(image, self.new, self.old)
         shown = None
@@ -328,11 +335,3 @@ class TruncateWrite:
         nothing = make_batch([pa.array([], f.type) for f in columns.arrow], columns.arrow, 0)
         self.resolved = Resolved(rows, nothing, rows.num_rows)
         return self.resolved
-
-
-def one_batch(table: pa.Table, schema: Schema) -> pa.RecordBatch:
-    """All rows as one batch of that schema."""
-    batches = table.combine_chunks().to_batches()
-    if not batches:
-        return make_batch([pa.array([], f.type) for f in schema.arrow], schema.arrow, 0)
-    return make_batch(batches[0].columns, schema.arrow, batches[0].num_rows)

@@ -30,6 +30,8 @@ def cached(
     scope = session.scope
     if session.transaction is not None and session.transaction.fork is not None:
         return make()
+    if session.given is not None:  # a part of a statement: its text is the whole one's
+        return make()
     key = (kind, statement.sql, scope.cache_key, tuple(declared))
     return session.database.plans.get(key, make)
 

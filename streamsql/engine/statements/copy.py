@@ -21,10 +21,10 @@ from streamsql.engine.binding import BindScope
 from streamsql.engine.copy_in.binary import BinaryReader
 from streamsql.engine.copy_in.delimited import Dialect, read_block, split_block, strip_end
 from streamsql.engine.definitions import program_of
+from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.execute import carry_out, state_of, target_table
 from streamsql.engine.dml.insert import by_policy
-from streamsql.engine.dml.modify import one_batch
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.rows import RowMaker
 from streamsql.engine.relations import Relation

@@ -16,6 +16,7 @@ from streamsql.engine.dml.modify import (
     bind_delete,
     bind_update,
 )
+from streamsql.engine.dml.returning import view_before
 from streamsql.engine.requests import CommitRequest
 from streamsql.engine.statements.common import cached, lookup
 from streamsql.engine.statements.handler import Description, Handler, Types
@@ -51,9 +52,10 @@ def run_insert(
     """INSERT … [ON CONFLICT …] [RETURNING …]."""
     bound = bound_insert(session, statement, declared)
     table = state_of(session, bound.relation)
-    write = InsertWrite(session, bound, values)
-    resolved = carry_out(session, table, write)
-    return dml_result(session, "INSERT 0", resolved, bound.returning, values)
+    with view_before(session, bound.returning) as view:
+        write = InsertWrite(session, bound, values)
+        resolved = carry_out(session, table, write)
+        return dml_result(session, "INSERT 0", resolved, bound.returning, values, view)
 
 
 # --- UPDATE, DELETE ---------------------------------------------------------------------------
@@ -83,15 +85,16 @@ def run_modify(
     """UPDATE … [FROM …] and DELETE … [USING …] with [RETURNING …]."""
     bound = bound_modify(session, statement, declared)
     table = state_of(session, bound.relation)
-    write = ModifyWrite(session, bound, values)
-    resolved = carry_out(session, table, write)
     tag = "DELETE" if bound.delete else "UPDATE"
-    if bound.joined_returning is not None:
-        assert write.joined is not None
-        columns = bound.joined_returning.columns
-        text = f"{tag} {resolved.affected}"
-        return Result(text, columns, iter((write.joined,)), row_count=resolved.affected)
-    return dml_result(session, tag, resolved, bound.returning, values)
+    with view_before(session, bound.returning) as view:
+        write = ModifyWrite(session, bound, values)
+        resolved = carry_out(session, table, write)
+        if bound.joined_returning is None:
+            return dml_result(session, tag, resolved, bound.returning, values, view)
+    assert write.joined is not None
+    columns = bound.joined_returning.columns
+    text = f"{tag} {resolved.affected}"
+    return Result(text, columns, iter((write.joined,)), row_count=resolved.affected)
 
 
 def _described(bound: BoundInsert | BoundModify) -> Description:

@@ -27,6 +27,7 @@ from streamsql.engine.statements import (
     translate,
     variables,
     views,
+    with_writes,
 )
 from streamsql.engine.statements.handler import Handler
 
@@ -41,6 +42,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.Update: dml.UPDATE,
     s.Delete: dml.DELETE,
     s.Merge: merge.HANDLER,
+    s.WithWrites: with_writes.HANDLER,
     s.Truncate: dml.TRUNCATE,
     s.Transaction: transactions.HANDLER,
     s.SetVariable: variables.SET,
