@@ -17,6 +17,7 @@ from streamsql.operators import (
     join,
     map,
     outer_join,
+    over,
     panes,
     semi_join,
     session,
@@ -61,6 +62,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.SetOperation, distinct.lower_union_distinct),
     (plan.SetOperation, set_operation.lower),
     (plan.Distinct, distinct.lower),
+    (plan.Window, over.lower),
     (plan.Sort, general.lower_sort),
     (plan.LogicalPlan, general.lower),
 )

@@ -16,6 +16,7 @@ from streamsql.functions.expressions import (
     walk,
 )
 from streamsql.operators.join_condition import split
+from streamsql.operators.over_calls import refusals
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.visit import map_node, node_expressions, outer_refs
@@ -142,10 +143,12 @@ def _window_keys(root: plan.Window) -> tuple[Keys | None, str]:
     for call in root.calls:
         own = {e.index for e in call.partition_by if isinstance(e, ColumnRef)}
         common = own if common is None else common & own
+    reasons = refusals(root.calls)
+    because = f"; {reasons}" if reasons else ""
     if not common:
-        return None, "the OVER clauses have no PARTITION BY column in common"
+        return None, f"the OVER clauses have no PARTITION BY column in common{because}"
     keys = tuple(sorted(common))
-    return Keys(keys, (keys,)), "by the PARTITION BY columns"
+    return Keys(keys, (keys,)), f"by the PARTITION BY columns{because}"
 
 
 def _aggregate_keys(root: plan.Aggregate) -> tuple[Keys | None, str]:

@@ -11,6 +11,7 @@ from streamsql.kernels.warmup import Exercise
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.folding import make_folding
 from streamsql.operators.groups import batch_keys
+from streamsql.operators.over_warmup import over
 
 
 def _keys_of_a_batch() -> None:
@@ -56,4 +57,5 @@ def _aggregates() -> None:
 EXERCISES: tuple[Exercise, ...] = (
     ("keys of a batch", _keys_of_a_batch),
     ("accumulators", _aggregates),
+    ("rows of OVER", over),
 )

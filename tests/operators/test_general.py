@@ -21,8 +21,8 @@ B = Table(
 )
 BY_KEY = [
     "SELECT k, product(v) FROM t0 GROUP BY k",
-    "SELECT k, v, lag(v) OVER (PARTITION BY k ORDER BY v, s) FROM t0",
-    "SELECT k, sum(v) OVER (PARTITION BY k), count(*) OVER (PARTITION BY k, s) FROM t0",
+    "SELECT k, v, string_agg(s, ',') OVER (PARTITION BY k ORDER BY v, s) FROM t0",
+    "SELECT k, string_agg(s, '') OVER (PARTITION BY k, s), max(array[v]) OVER (PARTITION BY k) FROM t0",
     "SELECT t0.k, x FROM t0, LATERAL (SELECT w AS x FROM t1 WHERE t1.k = t0.k ORDER BY w, u LIMIT 1) z",
     "SELECT v FROM t0 WHERE v = ALL (SELECT w FROM t1 WHERE t1.k = t0.k)",
     "SELECT k, (SELECT count(*) FROM t1 WHERE t1.k = t0.k AND w > v) FROM t0",
@@ -30,7 +30,7 @@ BY_KEY = [
     "SELECT * FROM t0 LEFT JOIN t1 ON t0.k = t1.k AND v < w",
 ]
 WHOLE = [
-    "SELECT v, row_number() OVER (ORDER BY v, k, s) FROM t0",
+    "SELECT v, string_agg(s, ',') OVER (ORDER BY v, k, s) FROM t0",
     "SELECT histogram(v) FROM t0",
     "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4) "
     "SELECT n, count(k) FROM r LEFT JOIN t0 ON t0.v = r.n GROUP BY n",

@@ -39,7 +39,8 @@ SHAPES = {
     "outer": "SELECT t0.s, t1.s FROM t0 FULL JOIN t1 ON t0.k = t1.k",
     "asof": "SELECT t0.s, t1.s FROM t0 ASOF LEFT JOIN t1 ON t0.k = t1.k AND t1.ts < t0.ts",
     "except": "SELECT k FROM t0 EXCEPT ALL SELECT v FROM t1",
-    "general": "SELECT k, lag(s) OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
+    "over": "SELECT k, lag(s) OVER (PARTITION BY k ORDER BY v, s, ts), sum(v) OVER (ORDER BY ts) FROM t0",
+    "general": "SELECT k, string_agg(s, ',') OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
     "temporal": "SELECT k FROM t0 WHERE ts > now() - INTERVAL '1 hour'",
     "stamp": "SELECT k, now() FROM t0",
     "ordered": "SELECT k, array_agg(v ORDER BY v, s, ts), string_agg(DISTINCT s, ','), "

@@ -263,3 +263,79 @@ def carry_over(groups: Any, chain: Any, following: Any, value: Any, limit: int) 
                 return True
             e = following[e]
     return False
+
+
+@device
+def _put(x: float, sign: int, digits: Any, specials: Any, part_digit: Any, part_value: Any) -> None:
+    """Add x (sign 1) to a running sum or take it out (-1); specials: [count, NaN, +inf, -inf]."""
+    specials[0] += sign
+    if x != x:
+        specials[1] += sign
+    elif x == np.inf:
+        specials[2] += sign
+    elif x == -np.inf:
+        specials[3] += sign
+    else:
+        found = cut(x, part_digit, part_value, 0)
+        for j in range(found):
+            digits[part_digit[j]] += sign * part_value[j]
+
+
+@device
+def _read(digits: Any, scratch: Any, specials: Any) -> float:
+    """The running sum, rounded once."""
+    if specials[1] > 0 or (specials[2] > 0 and specials[3] > 0):
+        return np.nan
+    if specials[2] > 0:
+        return np.inf
+    if specials[3] > 0:
+        return -np.inf
+    carry = 0
+    for d in range(DIGITS):
+        total = digits[d] + carry
+        scratch[d] = total & MASK32
+        carry = total >> 32
+    negative = carry < 0
+    if negative:
+        carry = 1
+        for d in range(DIGITS):
+            total = (MASK32 - scratch[d]) + carry
+            scratch[d] = total & MASK32
+            carry = total >> 32
+    return rounded(scratch, negative)
+
+
+@kernel
+def frame_sums(
+    values: Any, counts: Any, low: Any, x1: Any, x2: Any, high: Any, own: Any,
+    out: Any, out_reals: Any,
+) -> None:  # fmt: skip
+    """[count, sum, 0] of frames (`loops.over_values`) over float64 values of which `counts` count.
+
+    What enters and leaves from one frame to the next is added and taken out exactly, so that each
+    sum is that of its own rows, rounded once.
+    """
+    digits, scratch = np.zeros(DIGITS, np.int64), np.empty(DIGITS, np.int64)
+    specials = np.zeros(4, np.int64)
+    part_digit, part_value = np.empty(6, np.int64), np.empty(6, np.int64)
+    begin, end = 0, 0
+    for i in range(low.size):
+        if low[i] < begin or high[i] < end or low[i] >= end:
+            digits[:] = 0
+            specials[:] = 0
+            begin, end = low[i], low[i]
+        for at in range(end, high[i]):
+            if counts[at]:
+                _put(values[at], 1, digits, specials, part_digit, part_value)
+        for at in range(begin, low[i]):
+            if counts[at]:
+                _put(values[at], -1, digits, specials, part_digit, part_value)
+        begin, end = low[i], high[i]
+        for sign in (-1, 1):
+            for at in range(x1[i], x2[i]):
+                if counts[at] and at != own[i]:
+                    _put(values[at], sign, digits, specials, part_digit, part_value)
+            if sign < 0:
+                out[i, 0] = specials[0]
+                out_reals[i, 1] = _read(digits, scratch, specials)
+                out_reals[i, 2] = 0.0

@@ -1,0 +1,229 @@
+"""OVER: window functions and aggregates over frames, kept up to date around what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.core.schema import Schema
+from streamsql.functions.expressions import ColumnRef, WindowCall
+from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.builder import Builder
+from streamsql.operators.columns import NO_WEIGHTS, select
+from streamsql.operators.map import add_map, move
+from streamsql.operators.over_calls import Load, Order, Reach, order_of, refusal
+from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, reached
+from streamsql.operators.over_rows import OverRows
+from streamsql.operators.over_shifts import OrderValues
+from streamsql.operators.over_values import make_value
+from streamsql.plan import nodes as plan
+from streamsql.state.consolidate import consolidate
+
+
+class Over(Operator):
+    """Window functions and aggregates OVER one PARTITION BY and ORDER BY, with any frame.
+
+    Algebra:  every row of a partition, by (ORDER BY, arrival), with f(the rows of its frame).
+              Non-linear. A row that comes or goes has a say in the rows whose frame holds it (a
+              *stretch* of its partition); these alone are computed again, and those whose stored
+              result changed are given out, -1 as they were and +1 as they are.
+    Input:    delta [n rows x input schema]; any weights. Equal rows are as many copies.
+    Output:   the row's columns, then one a call. Consolidated where something was taken back.
+    State:    every row in order, and by row a few numbers a call: a row picked by it (LAG, MIN) is
+              kept as its number, an aggregate as its partial sums, from which running frames go on.
+    Cost:     LAG, LEAD, bounded frames: O(changed rows x frame); running aggregates, ranks: the
+              rows from the first change to the partition's end; frames that end nowhere: those
+              from its start; PERCENT_RANK, CUME_DIST, NTILE, EXCLUDE without bounds: the partition.
+    Errors:   NegativeWeight (XX001) if a row is taken back that is not there.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        input_schema: Schema,
+        order: Order,
+        calls: Sequence[WindowCall],
+        *,
+        retracts: bool,
+        close: tuple[int, int] | None,
+        lateness_us: int,
+    ) -> None:
+        """retracts: rows of the input may be taken back. close: position in PARTITION BY and µs to
+        add to it, when a partition is final."""
+        super().__init__(schema)
+        self.input_schema = input_schema
+        self.order = order
+        self.lateness_us = lateness_us
+        self.needs_time = close is not None
+        self.values = [make_value(call) for call in calls]
+        lane = 0
+        for value in self.values:
+            value.at = lane
+            lane += value.lanes
+        self.copy_lanes = [v.at + k for v in self.values for k in v.copy_lanes]
+        self.order_values = OrderValues(order.order[0][1] if order.order else None)
+        self.rows = OverRows(
+            input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us
+        )
+        self.rows_computed = 0
+        """Rows that were computed since the operator was made, call by call."""
+
+    # --- stepping ------------------------------------------------------------------------------
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        out = self._change(deltas[0]) if deltas[0] else Delta.empty(self.schema)
+        if self.needs_time:
+            self.rows.close(min(step.input_watermarks, default=NO_WATERMARK))
+        return out
+
+    def _change(self, delta: Delta) -> Delta:
+        batch = select(delta.batch, range(len(self.input_schema)), self.input_schema)
+        weights = NO_WEIGHTS if delta.weights is None else delta.weights
+        came, went = self.rows.exchange(batch, weights)
+        if not came.size and not went.size:
+            return Delta.empty(self.schema)
+        loads = self._loads(came, went)
+        stayed = self._stayed(loads, came)
+        old = self.rows.cells[stayed]
+        self._compute(loads)
+        moved = (self.rows.cells[stayed] != old).any(axis=1)
+        gone = np.concatenate([went, stayed[moved]])
+        there = np.concatenate([stayed[moved], came])
+        cells = np.concatenate([self.rows.cells[went], old[moved], self.rows.cells[there]])
+        out = self._output(np.concatenate([gone, there]), cells, gone.size)
+        self.rows.free(went)
+        return out
+
+    def _loads(self, came: Int64Array, went: Int64Array) -> dict[tuple[Reach, Load], Loaded]:
+        """What must be read and computed; calls that reach and read alike share it."""
+        copies = np.concatenate([went, came])
+        width = np.zeros(copies.size, np.int64)
+        width[went.size :] = 1
+        changes = Changes(copies, self.rows.places(copies), width, self.rows.part[copies])
+        loads = {}
+        for value in self.values:
+            key = value.reach, value.load
+            if key not in loads:
+                stretches = reached(self.rows, changes, value.reach, self.order_values)
+                loads[key] = Loaded(self.rows, stretches, value.load, self.order_values)
+        return loads
+
+    def _stayed(self, loads: dict[tuple[Reach, Load], Loaded], came: Int64Array) -> Int64Array:
+        """The rows to compute that were there before."""
+        touched = np.zeros(self.rows.part.size, np.bool_)
+        for loaded in loads.values():
+            touched[loaded.targets] = True
+        touched[came] = False
+        return np.flatnonzero(touched)
+
+    def _compute(self, loads: dict[tuple[Reach, Load], Loaded]) -> None:
+        frames: dict[int, Frames] = {}
+        for value in self.values:
+            loaded = loads[value.reach, value.load]
+            if not loaded.size:
+                continue
+            if id(loaded) not in frames:
+                frames[id(loaded)] = frames_of(loaded)
+            found = value.compute(loaded, frames[id(loaded)])
+            self.rows.cells[loaded.targets, value.at : value.at + value.lanes] = found
+            self.rows_computed += loaded.targets.size
+
+    def _output(self, copies: Int64Array, cells: Cells, gone: int) -> Delta:
+        """Copies with their results, the first `gone` of them taken back."""
+        if not copies.size:
+            return Delta.empty(self.schema)
+        arrays = [*self.rows.take(copies).columns]
+        for value in self.values:
+            lanes = cells[:, value.at : value.at + value.lanes]
+            arrays.append(value.column(self.rows, copies, lanes))
+        batch = make_batch(arrays, self.schema.arrow, copies.size)
+        if not gone:
+            return Delta(batch)
+        weights = np.ones(copies.size, np.int64)
+        weights[:gone] = -1
+        return consolidate(Delta(batch, weights))
+
+    # --- the rest of the contract --------------------------------------------------------------
+    def current(self, *inputs: Delta) -> Delta | None:
+        copies = self.rows.in_order_of_arrival()
+        return self._output(copies, self.rows.cells[copies], 0)
+
+    def save(self) -> State:
+        return self.rows.save(self.copy_lanes)
+
+    def load(self, state: State) -> None:
+        self.rows.load(state)
+
+    def state_rows(self) -> int:
+        return self.rows.entries
+
+    def state_bytes(self) -> int:
+        return self.rows.nbytes
+
+    def explain(self) -> dict[str, str]:
+        from streamsql.operators.over_explain import detail
+
+        closes = ", or when the watermark closes its window" if self.needs_time else ""
+        return {
+            "state": "every row, in order, with its results",
+            "freed": f"when it goes{closes}",
+            "detail": detail([value.call for value in self.values], self.input_schema),
+        }
+
+
+def lower(node: plan.Window, build: Builder) -> int | None:
+    """The calls that can be kept incrementally, one operator for each order; the others below."""
+    kept = [i for i, call in enumerate(node.calls) if refusal(call) is None]
+    if not kept:
+        return None
+    width = len(node.input.schema)
+    done = [i for i in range(len(node.calls)) if i not in kept]
+    below = _schema(node, done)
+    if done:
+        rest = tuple(node.calls[i] for i in done)
+        source = build.lower(replace(node, calls=rest, schema=below))
+    else:
+        source = build.lower(node.input)
+    by_order: dict[Order, list[int]] = {}
+    for i in kept:
+        by_order.setdefault(order_of(node.calls[i]), []).append(i)
+    for order, calls in by_order.items():
+        done += calls
+        below = _schema(node, done)
+        source = add_over(build, source, order, [node.calls[i] for i in calls], below)
+    if done == sorted(done):
+        return source
+    places = [*range(width), *(width + done.index(i) for i in range(len(node.calls)))]
+    exprs = [ColumnRef(index=i, type=below[i].type) for i in places]
+    return add_map(build, source, None, exprs, node.schema)
+
+
+def _schema(node: plan.Window, calls: Sequence[int]) -> Schema:
+    """The columns of the node's input and of these calls."""
+    width = len(node.input.schema)
+    return Schema((*node.input.schema.columns, *(node.schema[width + i] for i in calls)))
+
+
+def add_over(
+    build: Builder, source: int, order: Order, calls: Sequence[WindowCall], schema: Schema
+) -> int:
+    """The operator of calls of one order over a circuit node."""
+    below = build.operator(source)
+    found = [(i, below.closes[k]) for i, k in enumerate(order.partition) if k in below.closes]
+    close = min(found, key=lambda pair: pair[1], default=None)
+
+    def make() -> Over:
+        made = Over(
+            schema, below.schema, order, calls, retracts=not below.append_only, close=close,
+            lateness_us=below.lateness_us,
+        )  # fmt: skip
+        if close is not None:
+            move(below, made, {i: [i] for i in range(len(below.schema))})
+        return made
+
+    what = (order, tuple(calls), schema)
+    return build.add("over", [source], what, make, private=close is not None)
