@@ -118,6 +118,8 @@ class Recordings:
             source = catalog.relations[recording.relation_id]
             if source.columns.types != recording.store.schema.types:
                 self._drop(oid, recording)  # other columns: it begins anew
+            else:
+                recording.store.schema = source.columns
         for relation in list(catalog.relations.values()):
             if relation.kind == "subscription":
                 self._add(relation, catalog.relations[source_oid(relation)].columns)

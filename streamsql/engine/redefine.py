@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import StreamSqlError, UndefinedColumn
 from streamsql.core.schema import Column, Schema
-from streamsql.dialect.statements import CreateIndex, CreateTable, CreateView
+from streamsql.dialect.statements import CreateIndex, CreateSubscription, CreateView
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import AlterRelations, RowsChange
@@ -25,7 +25,7 @@ from streamsql.engine.layouts import Layout
 from streamsql.engine.names import parts_of, table_references
 from streamsql.engine.pgcatalog.names import quote_ident
 from streamsql.engine.rebind import bind_query_of
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import Definition, Relation
 from streamsql.functions.expressions import ColumnRef
 from streamsql.operators.fingerprint import canonical
 from streamsql.plan.nodes import LogicalPlan
@@ -73,6 +73,8 @@ class Redefinition:
                 continue
             if dependent.kind == "index":
                 self._carry_index(dependent, roots)
+            elif dependent.kind == "subscription":
+                self.carry_subscription(dependent)
             elif isinstance(dependent.statement, CreateView):
                 self._carry_view(dependent, roots)
 
@@ -268,6 +270,22 @@ class Redefinition:
         self.change(replace(index, extra={**index.extra, "columns": columns}))
 
     # --- indexes --------------------------------------------------------------------------------
+    def carry_subscription(self, subscription: Relation) -> None:
+        """A subscription names its relation as it is called now."""
+        statement = subscription.statement
+        assert isinstance(statement, CreateSubscription)
+        owner, text = self.after.relations[int(subscription.extra["of"])], subscription.sql
+        tokens = DefinitionText(text)
+        at = next(i for i, t in enumerate(tokens.tokens) if t.key == "FROM") + 1
+        name = quote_ident(owner.name)
+        if len(statement.relation) > 1:
+            name = f"{quote_ident(owner.schema)}.{name}"
+        sql = apply_edits(text, [(*tokens.name_at(tokens.tokens[at].start), name)])
+        read = read_definition(sql, subscription)
+        assert isinstance(read, CreateSubscription)
+        references = {".".join(read.relation): owner.oid}
+        self.change(replace(subscription, sql=sql, statement=read, references=references))
+
     def _carry_index(self, index: Relation, roots: Mapping[int, Moves]) -> None:
         """An index follows its table: its schema, the names in its text, the positions."""
         oid = int(index.extra["of"])
@@ -326,7 +344,7 @@ def written_names(statement: CreateView) -> list[tuple[str, ...]]:
     return [parts_of(node) for node in table_references(statement.query)]
 
 
-def read_definition(sql: str, relation: Relation) -> CreateTable | CreateView | CreateIndex | None:
+def read_definition(sql: str, relation: Relation) -> Definition | None:
     """The parsed text of a definition; None if it is none."""
     from streamsql.dialect import parse
 
@@ -334,7 +352,7 @@ def read_definition(sql: str, relation: Relation) -> CreateTable | CreateView | 
     if len(statements) != 1:
         return None
     found = statements[0]
-    return found if isinstance(found, CreateTable | CreateView | CreateIndex) else None
+    return found if isinstance(found, Definition) else None
 
 
 def edit_column(view: Relation, position: int | None, names: Mapping[str, str]) -> str | None:

@@ -336,3 +336,24 @@ def test_catalogs_show_indexes(db, rows, indexed):
     ]  # fmt: skip
     db.execute("COMMENT ON INDEX i IS 'by k'")
     assert rows("SELECT obj_description('i'::regclass, 'pg_class')") == [("by k",)]
+
+
+def test_indexes_follow_alter_and_replace(db, rows):
+    db.execute("CREATE TABLE a (id INT PRIMARY KEY, k INT, s TEXT)")
+    db.execute("INSERT INTO a SELECT g, g % 10, 's' || g FROM generate_series(1, 100) g(g)")
+    db.execute("CREATE INDEX ik ON a (k, id); CREATE INDEX iu ON a (upper(s))")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT k, count(*) AS n FROM a GROUP BY k")
+    db.execute("CREATE INDEX im ON m (n)")
+    db.execute("ALTER TABLE a ADD COLUMN z INT DEFAULT 1; ALTER TABLE a RENAME COLUMN k TO kk")
+    db.execute("ALTER TABLE a RENAME TO b; ALTER INDEX ik RENAME TO jk")
+    db.execute("INSERT INTO b VALUES (101, 3, 'x', 2); DELETE FROM b WHERE id = 3")
+    assert "Index Lookup using jk (kk = 3)" in plan(db, "SELECT * FROM b WHERE kk = 3")
+    assert rows("SELECT count(*), max(z) FROM b WHERE kk = 3") == [(10, 2)]
+    db.execute("ALTER TABLE b DROP COLUMN s")
+    assert [r[0] for r in rows("SELECT name FROM streamsql.indexes")] == ["im", "jk"]
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT kk AS k, count(*) + 5 AS n "
+               "FROM b GROUP BY kk")  # fmt: skip
+    db.execute("INSERT INTO b VALUES (102, 3, 2)")
+    assert "Index Lookup using im (n = 16)" in plan(db, "SELECT * FROM m WHERE n = 16")
+    assert rows("SELECT * FROM m WHERE n = 16") == [(3, 16)]
+    assert len(rows("SELECT * FROM m WHERE n = 15")) == 9

@@ -334,3 +334,22 @@ def test_old_segments_go_when_their_time_is_over(tmp_path, monkeypatch):
         found = [r[2] for r in fetch(session)]
         assert found == list(range(found[0], 200))
         assert 136 <= found[0] <= 140
+
+
+def test_a_view_that_is_replaced_or_renamed_keeps_its_subscription(db, fails):
+    session = db.session()
+    session.execute("DECLARE c SUBSCRIPTION CURSOR FOR s SINCE begin()")
+    before = db.version
+    db.execute("ALTER MATERIALIZED VIEW m RENAME TO renamed")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW renamed AS SELECT v AS w, count(*) + 1 AS n "
+               "FROM t GROUP BY v")  # fmt: skip
+    found = fetch(session)
+    assert sorted(found) == [(before + 2, -1, 1, 2), (before + 2, 1, 1, 3)]
+    assert db.execute("SHOW CREATE SUBSCRIPTION s").fetchall()[0][1] == (
+        "CREATE SUBSCRIPTION s FROM renamed WITH (retention = '1 day')"
+    )
+    sql = "CREATE OR REPLACE MATERIALIZED VIEW renamed AS SELECT v AS w, 1 AS n, 2 AS x FROM t"
+    error = fails(sql, "42P16")
+    assert "subscription s depends on" in error.detail
+    db.execute("INSERT INTO t VALUES (9, 9)")
+    assert [r[1:] for r in fetch(session)] == [(1, 9, 2)]

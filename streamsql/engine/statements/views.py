@@ -26,6 +26,7 @@ from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.rebind import bind_query_of, rebind_all, view_columns, with_properties
 from streamsql.engine.redefine import Redefinition
 from streamsql.engine.relations import Relation
+from streamsql.engine.statements import jobs
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.engine.storage.retention import check_retention
 from streamsql.engine.views import VIEW_OPTIONS
@@ -61,7 +62,7 @@ def run(
     bases = tuple(session.catalog.relations[oid] for oid in sorted(relation.depends_on))
     if old is not None:
         session.change_catalog_all(replacing(session, old, relation, bases))
-    else:
+    elif not (statement.materialized and jobs.make(session, relation, bases)):
         session.change_catalog(CreateRelation(relation, bases=bases))
     return Result(tag)
 
@@ -184,6 +185,11 @@ def rebound_reader(
     if reader.kind == "index":
         if int(reader.extra["of"]) == old.oid:
             redefinition.move_index(reader, new)
+        return ()
+    if reader.kind == "subscription":
+        if new.columns.types != old.columns.types:
+            raise ObjectNotInPrerequisiteState("it keeps changes of other columns")
+        redefinition.carry_subscription(reader)
         return ()
     before = redefinition.after.relations[reader.oid].columns
     ops = rebind_all(redefinition, [reader])
