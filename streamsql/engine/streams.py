@@ -73,7 +73,15 @@ class ChangeStream:
             newest = engine.version
             first = newest if as_of is None else as_of
             if first > newest:
-                raise InvalidParameterValue(f"version {first} does not exist yet")
+                raise InvalidParameterValue(
+                    f"version {first} does not exist yet",
+                    hint=f"The newest version is {newest}.",
+                )
+            if self.up_to is not None and self.up_to < first:
+                raise InvalidParameterValue(
+                    f"UP TO version {self.up_to} is before version {first}, where the changes begin",
+                    hint="Begin earlier with AS OF, or leave UP TO out.",
+                )
             state = engine.stored(relation.oid)
             if state is None:
                 raise FeatureNotSupported(

@@ -1,0 +1,140 @@
+"""SUBSCRIBE: all clauses together, over a history with a version that changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import streamsql
+from streamsql.core.errors import StreamSqlError
+
+HISTORY = {  # version after the start: what it does to the view
+    0: {(1, 1): 1},
+    1: {(1, 1): -1, (1, 2): 1},
+    2: {},
+    3: {(2, 1): 1},
+}
+
+
+@pytest.fixture(scope="module")
+def history():
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE t (a INT, b INT)")
+        db.execute("CREATE MATERIALIZED VIEW m AS SELECT a, count(*) AS n FROM t GROUP BY a")
+        db.execute("INSERT INTO t VALUES (1, 1)")
+        start = db.version
+        db.execute("INSERT INTO t VALUES (1, 2)")
+        db.execute("CREATE TABLE other (q INT)")
+        db.execute("INSERT INTO t VALUES (2, 2)")
+        yield db, start
+
+
+def rows_of(db, sql):
+    session = db.session()
+    try:
+        return [tuple(r.values()) for b in session.execute(sql).batches for r in b.to_pylist()]
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "snapshot", "progress"),
+    [
+        (first, last, snapshot, progress)
+        for first, last in itertools.combinations_with_replacement(range(4), 2)
+        for snapshot in (True, False)
+        for progress in (True, False)
+    ],
+)
+def test_every_combination(history, first, last, snapshot, progress):
+    db, start = history
+    options = [f"SNAPSHOT = {snapshot}", *(["PROGRESS"] if progress else [])]
+    found = rows_of(
+        db,
+        f"SUBSCRIBE m WITH ({', '.join(options)}) AS OF {start + first} UP TO {start + last}",
+    )
+    marks = [r[0] for r in found if progress and r[1]]
+    changes = [(r[0], *r[2:]) if progress else r for r in found if not progress or not r[1]]
+    want: list[tuple[int, int, int, int]] = []
+    if snapshot:
+        present: dict[tuple[int, int], int] = {}
+        for version in range(first + 1):
+            for row, weight in HISTORY[version].items():
+                present[row] = present.get(row, 0) + weight
+        want += [(start + first, w, *row) for row, w in present.items() if w]
+    for version in range(first + 1, last + 1):
+        want += [(start + version, w, *row) for row, w in HISTORY[version].items()]
+    assert sorted(changes) == sorted(want)
+    assert [c[0] for c in changes] == sorted(c[0] for c in changes)
+    assert marks == sorted(marks)
+    if progress and last == 3:
+        assert marks[-1] == start + 3
+
+
+@pytest.mark.parametrize(
+    ("clauses", "sqlstate", "message"),
+    [
+        ("AS OF {3} UP TO {2}", "22023", "UP TO version {2} is before version {3}, where the"
+         " changes begin"),
+        ("UP TO {1}", "22023", "UP TO version {1} is before version {3}, where the changes begin"),
+        ("AS OF 9999", "22023", "version 9999 does not exist yet"),
+        ("AS OF -1", "40001", "version -1 is no longer retained"),
+        ("WITH (PROGRESS = maybe)", "22023", "progress requires a Boolean value"),
+        ("WITH (SPEED = 1)", "22023", 'unrecognized SUBSCRIBE option "speed"'),
+    ],
+)  # fmt: skip
+def test_wrong_clauses(history, clauses, sqlstate, message):
+    db, start = history
+    names = [start + i for i in range(4)]
+    with pytest.raises(StreamSqlError) as caught:
+        rows_of(db, f"SUBSCRIBE m {clauses.format(*names)}")
+    assert (caught.value.sqlstate, caught.value.message) == (sqlstate, message.format(*names))
+
+
+def test_a_query_begins_now(history):
+    db, start = history
+    with pytest.raises(StreamSqlError, match="no longer retained"):
+        rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t) AS OF {start}")
+    found = rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t WHERE b = 2) UP TO {db.version}")
+    assert sorted(found) == [(db.version, 1, 2), (db.version, 1, 3)]
+
+
+@pytest.fixture
+def windows(db):
+    db.execute("""
+        CREATE TABLE e (k TEXT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+        CREATE MATERIALIZED VIEW w AS SELECT window_end, k, count(*) AS n
+            FROM TUMBLE(e, ts, INTERVAL '1 minute') GROUP BY window_end, k EMIT ON WINDOW CLOSE
+    """)
+
+
+def test_windows_come_in_their_order(db, windows):
+    session = db.session()
+    session.execute("CREATE SUBSCRIPTION s FROM w; DECLARE c SUBSCRIPTION CURSOR FOR s")
+    session.execute("BEGIN; DECLARE d CURSOR FOR SUBSCRIBE w WITH (SNAPSHOT = false)")
+    db.execute("""
+        INSERT INTO e SELECT chr(97 + (g * 7) % 5), TIMESTAMP '2024-01-01' + g * INTERVAL '1 second'
+        FROM generate_series(0, 599) g(g) ORDER BY 2
+    """)
+    want = sorted(db.execute("SELECT window_end, k FROM w").fetchall())
+    assert len(want) == 45
+    for cursor in ("c", "d"):
+        found = session.execute(f"FETCH 100 FROM {cursor} WITH (timeout = '10ms')").fetchall()
+        assert [r[2:4] for r in found] == want
+    stream = rows_of(db, f"SUBSCRIBE w UP TO {db.version}")
+    assert [r[2:4] for r in stream] == want
+
+
+def test_cursor_over_subscribe_gives_portions_and_keeps_the_rest(db, windows):
+    session = db.session()
+    session.execute("BEGIN; DECLARE c CURSOR FOR SUBSCRIBE e WITH (PROGRESS)")
+    assert session.execute("FETCH 1 FROM c").fetchall()[0][1] is True
+    db.execute("INSERT INTO e SELECT 'a', TIMESTAMP '2024-01-01' FROM generate_series(1, 5)")
+    first = session.execute("FETCH 2 FROM c WITH (timeout = '1s')").fetchall()
+    rest = session.execute("FETCH 10 FROM c WITH (timeout = '10ms')").fetchall()
+    assert [r[1] for r in first + rest] == [False] * 5 + [True]
+    assert session.execute("MOVE 1 IN c WITH (timeout = '1ms')").tag == "MOVE 0"
+    session.execute("ROLLBACK")
+    with pytest.raises(StreamSqlError, match='cursor "c" does not exist'):
+        session.execute("FETCH 1 FROM c")
