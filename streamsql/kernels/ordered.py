@@ -40,7 +40,8 @@ Int64Array = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]  # [n, words], C order
 
 SPAN_PAIRS = 4096
-SORT_MIN = 256  # keys from which sorting a batch by group pays
+SORT_MIN = 256  # keys from which sorting a batch pays
+SORT_WORDS = 3  # as a rule the group, where NULLs stand, and the value
 
 FIRST_AT_LEAST = loops.FIRST_AT_LEAST
 FIRST_ABOVE = loops.FIRST_ABOVE
@@ -248,13 +249,16 @@ class OrderedTree:
 
 
 def _by_group(keys: Keys) -> tuple[Keys, Int64Array | None]:
-    """Many keys sorted by their first word, and that order; few keys as they are, and None.
+    """Many keys sorted by their first words, and that order; few keys as they are, and None.
 
     Neighbours then meet in nodes that are in cache already: two to three times as fast.
     """
     if len(keys) < SORT_MIN or not keys.shape[1]:
         return np.ascontiguousarray(keys, np.int64), None
-    order = np.argsort(keys[:, 0], kind="stable")
+    words = [w for w in keys[:, :SORT_WORDS].T if (w != w[0]).any()]
+    if not words:
+        return np.ascontiguousarray(keys, np.int64), None
+    order = np.lexsort(words[::-1])
     return np.ascontiguousarray(keys[order], np.int64), order
 
 

@@ -66,6 +66,7 @@ class Over(Operator):
             value.at = lane
             lane += value.lanes
         self.copy_lanes = [v.at + k for v in self.values for k in v.copy_lanes]
+        self._needs_peers = any(value.reach.mode != "rows" for value in self.values)
         self.order_values = OrderValues(order.order[0][1] if order.order else None)
         self.rows = OverRows(
             input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us
@@ -103,7 +104,8 @@ class Over(Operator):
         copies = np.concatenate([went, came])
         width = np.zeros(copies.size, np.int64)
         width[went.size :] = 1
-        changes = Changes(copies, self.rows.places(copies), width, self.rows.part[copies])
+        places = self.rows.places(copies, peers=self._needs_peers)
+        changes = Changes(copies, places, width, self.rows.part[copies])
         loads = {}
         for value in self.values:
             key = value.reach, value.load
@@ -114,11 +116,8 @@ class Over(Operator):
 
     def _stayed(self, loads: dict[tuple[Reach, Load], Loaded], came: Int64Array) -> Int64Array:
         """The rows to compute that were there before."""
-        touched = np.zeros(self.rows.part.size, np.bool_)
-        for loaded in loads.values():
-            touched[loaded.targets] = True
-        touched[came] = False
-        return np.flatnonzero(touched)
+        touched = np.unique(np.concatenate([loaded.targets for loaded in loads.values()]))
+        return touched[~np.isin(touched, came)]
 
     def _compute(self, loads: dict[tuple[Reach, Load], Loaded]) -> None:
         frames: dict[int, Frames] = {}

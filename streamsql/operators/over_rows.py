@@ -223,9 +223,9 @@ class OverRows:
         held = sum(a.nbytes for a in arrays) + self.store.nbytes + self.index.nbytes
         return int(held + self.equal.nbytes + self.parts.nbytes)
 
-    def places(self, copies: Int64Array) -> Places:
-        """Where copies stand, or stood."""
-        return self.index.places(self.part[copies], self._values(copies), copies)
+    def places(self, copies: Int64Array, *, peers: bool) -> Places:
+        """Where copies stand, or stood; their peers only if asked for."""
+        return self.index.places(self.part[copies], self._values(copies), copies, peers=peers)
 
     def column(self, column: int, copies: Int64Array) -> pa.Array:
         """One column of these copies."""

@@ -270,17 +270,27 @@ class OrderedIndex:
         return self._tree.select(np.arange(start, end))
 
     def places(
-        self, groups: Int64Array, values: Sequence[pa.Array], ties: Int64Array | None = None
+        self,
+        groups: Int64Array,
+        values: Sequence[pa.Array],
+        ties: Int64Array,
+        *,
+        peers: bool = True,
     ) -> Places:
-        """Where these keys stand, whether or not they are there."""
+        """Where these keys stand, whether or not they are there; `peers` = False: their peers are
+        not asked for, and each key is said to have none."""
         keys = self.keys(groups, values, ties)
-        words = self._words if ties is not None else self.peer_words
-        tree, peers, group = self._tree, keys[:, : self.peer_words], keys[:, :1]
+        tree = self._tree
         try:
-            return Places(
-                tree.rank(keys[:, :words]), tree.rank(peers), tree.rank(peers, above=True),
-                tree.rank(group), tree.rank(group, above=True),
-            )  # fmt: skip
+            own = tree.rank(keys)
+            first, last = own, own
+            if peers:
+                alike = keys[:, : self.peer_words]
+                first, last = tree.rank(alike), tree.rank(alike, above=True)
+            distinct, which = np.unique(groups, return_inverse=True)
+            bounds = distinct.reshape(-1, 1)
+            start, end = tree.rank(bounds)[which], tree.rank(bounds, above=True)[which]
+            return Places(own, first, last, start, end)
         finally:
             self._release(keys)
 
