@@ -19,6 +19,7 @@ from streamsql.plan.optimizer.predicates import (
     filtered,
     holds_subquery,
     is_volatile,
+    reads_clock,
     parts_of,
 )
 from streamsql.plan.visit import remap_columns, row_columns, shift_columns, transform_plan
@@ -52,8 +53,13 @@ def _absorb(plan: LogicalPlan) -> LogicalPlan:
         return plan
     if any(is_volatile(p) or holds_subquery(p) or not row_columns(p) for p in parts):
         return plan
+    # what turns by the clock alone stays a filter: a join has no timers
+    timed = [p for p in parts if reads_clock(p)]
+    parts = [p for p in parts if p not in timed]
+    if not parts:
+        return plan
     condition = condition_of([*parts_of(join.condition), *parts])
-    return replace(join, kind="inner", condition=condition)
+    return filtered(replace(join, kind="inner", condition=condition), timed)
 
 
 def _ordered(plan: LogicalPlan) -> LogicalPlan:

@@ -32,6 +32,7 @@ from streamsql.plan.optimizer.predicates import (
     filtered,
     is_volatile,
     parts_of,
+    reads_clock,
     rejects_null,
 )
 from streamsql.plan.visit import deepen, remap_columns, replace_columns, row_columns, shift_columns
@@ -189,7 +190,8 @@ def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
             to_right.append(_to_right(plan, p))
         elif p not in kept:
             kept.append(p)
-    condition = condition_of(kept)
+    timed = [] if plan.lateral else [p for p in kept if reads_clock(p)]  # a join has no timers
+    condition = condition_of([p for p in kept if p not in timed])
     joined = replace(
         plan,
         left=_push(plan.left, to_left),
@@ -197,7 +199,7 @@ def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
         kind="cross" if condition is None else "inner",
         condition=condition,
     )
-    return joined, []
+    return filtered(joined, timed), []
 
 
 def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
