@@ -28,7 +28,7 @@ from streamsql.operators.folding import (
     Folding,
     make_folding,
 )
-from streamsql.operators.groups import Groups
+from streamsql.operators.groups import BatchKeys, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
 from streamsql.operators.map import move
@@ -116,15 +116,15 @@ class Aggregate(Operator):
         weights = NO_WEIGHTS if delta.weights is None else delta.weights
         local = groups.local(keys, delta.num_rows)
         if local is not None and self.folding.exact:
-            return self._fold_locally(delta, keys, weights, *local)
+            return self._fold_locally(delta, keys, weights, local)
         distinct = None
         if local is None:
             slots, opened = groups.upsert_columns(keys, delta.num_rows)
             fresh = slots[opened]
         else:
-            number, first = local
-            distinct, opened = groups.upsert_local(keys, first)
-            slots, fresh, opened = distinct[number], distinct[opened], first[opened]
+            distinct, opened = groups.upsert_local(keys, local)
+            slots, fresh = distinct[local.number], distinct[opened]
+            opened = local.first[opened]
         if self.close is not None:
             self._note_closing(keys, fresh, opened)
         touched, old = groups.touch(slots, weights, distinct)
@@ -133,18 +133,17 @@ class Aggregate(Operator):
         return touched, old
 
     def _fold_locally(
-        self, delta: Delta, keys: Sequence[pa.Array], weights: Int64Array, number: Int64Array,
-        first: Int64Array,
-    ) -> tuple[Int64Array, Cells]:  # fmt: skip
+        self, delta: Delta, keys: Sequence[pa.Array], weights: Int64Array, local: BatchKeys
+    ) -> tuple[Int64Array, Cells]:
         """`_fold` in two phases: the rows are added up among themselves, in few cells that stay in
         the processor's cache, and these to the groups."""
         groups = self.groups
-        part = np.zeros((first.size, self.folding.width), np.int64)
-        loops.count_valid(part, COUNT_LANE, number, weights, 0, 0)
-        self.folding.fold_delta(part, delta, number, weights)
-        distinct, opened = groups.upsert_local(keys, first)
+        part = np.zeros((local.first.size, self.folding.width), np.int64)
+        loops.count_valid(part, COUNT_LANE, local.number, weights, 0, 0)
+        self.folding.fold_delta(part, delta, local.number, weights)
+        distinct, opened = groups.upsert_local(keys, local)
         if self.close is not None:
-            self._note_closing(keys, distinct[opened], first[opened])
+            self._note_closing(keys, distinct[opened], local.first[opened])
         old = groups.gather(distinct)
         loops.merge_sums(groups.cells, COUNT_LANE, distinct, part, 1)
         self.folding.merge(groups.cells, distinct, part)

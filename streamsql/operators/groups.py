@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
@@ -13,7 +15,7 @@ from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
-from streamsql.operators.columns import flat
+from streamsql.operators.columns import flat, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops.local import local_groups
 from streamsql.state.column_store import ColumnStore
@@ -21,6 +23,7 @@ from streamsql.state.column_store import ColumnStore
 FIRST_SLOTS = 64
 COMPACT_FROM = 4096  # key rows below which dead ones are left alone
 LOCAL_FROM = 512  # rows of a batch from which its own few keys are found first
+NOTHING: Mapping[int, pa.Array] = {}
 SPREAD_TICKS = 15  # batches that are spared the attempt after one whose keys were many
 
 
@@ -88,25 +91,32 @@ class Groups:
         local = self.local(columns, keys.num_rows)
         if local is None:
             return (*self.upsert_columns(columns, keys.num_rows), None)
-        number, first = local
-        distinct, opened = self.upsert_local(columns, first)
-        return distinct[number], first[opened], distinct
+        distinct, opened = self.upsert_local(columns, local)
+        return distinct[local.number], local.first[opened], distinct
 
     def upsert_local(
-        self, columns: Sequence[pa.Array], first: Int64Array
+        self, columns: Sequence[pa.Array], local: BatchKeys
     ) -> tuple[Int64Array, Int64Array]:
-        """(slots of the keys at the rows `first`, which of them opened a new group); the keys are
-        distinct."""
-        rows = pa.array(first)
-        h0, h1 = hash_arrays([columns[i].take(rows) for i in self.hashed], first.size)
+        """(slots of the batch's keys, which of them opened a new group)."""
+        first, words = local.first, local.words
+        if words is None:
+            rows = pa.array(first)
+            chosen = [columns[i].take(rows) for i in self.hashed]
+        else:  # as words they hash to the same lanes, whatever their type
+            chosen = [to_arrow(w, pa.int64()) for w in words]
+        h0, h1 = hash_arrays(chosen, first.size)
         distinct, opened = self.index.upsert_rows(h0, h1)
         if opened.size:
-            self._open(columns, distinct[opened], first[opened])
+            known: dict[int, pa.Array] = {}
+            for i, word in zip(self.hashed, words or (), strict=False):
+                type_ = self.schema[i].type.arrow
+                if type_.bit_width == 64:
+                    known[i] = to_arrow(word[opened], type_)
+            self._open(columns, distinct[opened], first[opened], known)
         return distinct, opened
 
-    def local(self, columns: Sequence[pa.Array], n: int) -> tuple[Int64Array, Int64Array] | None:
-        """(number of every row's key within the batch, first row of each key), or None where that
-        would not pay."""
+    def local(self, columns: Sequence[pa.Array], n: int) -> BatchKeys | None:
+        """The distinct keys of the batch, or None where looking for them would not pay."""
         if n < LOCAL_FROM or not self._by_word or not self.hashed:
             return None
         if self._spread:
@@ -116,30 +126,33 @@ class Groups:
         if found is None:
             self._spread = SPREAD_TICKS
         else:
-            self._expected = max(FIRST_SLOTS, found[1].size)
+            self._expected = max(FIRST_SLOTS, found.first.size)
         return found
 
-    def _open(self, columns: Sequence[pa.Array], slots: Int64Array, new_rows: Int64Array) -> None:
-        """Store the keys of new groups: the slot of each, and the row that has its key."""
+    def _open(
+        self,
+        columns: Sequence[pa.Array],
+        slots: Int64Array,
+        new_rows: Int64Array,
+        known: Mapping[int, pa.Array] = NOTHING,
+    ) -> None:
+        """Store the keys of new groups: the slot of each, and the row that has its key. known:
+        columns that are taken already."""
         self._room(self.index.num_slots)
         n = new_rows.size
         arrays = list(columns)
         if arrays and n < len(arrays[0]):
             rows = pa.array(new_rows)
-            arrays = [c.take(rows) for c in arrays]
+            arrays = [known[i] if i in known else c.take(rows) for i, c in enumerate(arrays)]
         base = self.keys.append_columns(arrays, n)
         self.key_row[slots] = np.arange(base, base + n)
 
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
-            size = max(slots, 2 * len(self.cells))
-            cells = np.zeros((size, self.width), np.int64)
-            cells[: len(self.cells)] = self.cells
-            self.cells = cells
-            self._base = cells.ctypes.data
-            key_row = np.zeros(size, np.int64)
-            key_row[: len(self.key_row)] = self.key_row
-            self.key_row = key_row
+            size = max(slots, len(self.cells) * 3 // 2)
+            self.cells = _lengthened(self.cells, size)
+            self._base = self.cells.ctypes.data
+            self.key_row = _lengthened(self.key_row, size)
 
     def touch(
         self, slots: Int64Array, weights: Int64Array, distinct: Int64Array | None = None
@@ -213,6 +226,17 @@ class Groups:
             self.keys.append(saved.table_batch(state["keys"], self.schema))
 
 
+def _lengthened(array: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """The array with more entries, zeros; nobody else holds it. Large memory is not copied: the
+    system moves its pages."""
+    if array.flags.owndata and array.flags.c_contiguous:
+        array.resize((size, *array.shape[1:]), refcheck=False)
+        return array
+    longer = np.zeros((size, *array.shape[1:]), np.int64)
+    longer[: len(array)] = array
+    return longer
+
+
 def is_word(type_: pa.DataType) -> bool:
     """Whether SQL equality of two values is equality of at most 8 bytes."""
     return bool(
@@ -224,10 +248,17 @@ def is_word(type_: pa.DataType) -> bool:
     )
 
 
-def batch_keys(
-    columns: Sequence[pa.Array], n: int, most: int, expected: int
-) -> tuple[Int64Array, Int64Array] | None:
-    """The distinct keys of a batch: (number of each row's key int64[n], first row of each key).
+class BatchKeys(NamedTuple):
+    """The distinct keys of a batch: the number of each row's key int64[n], the first row of each
+    key, and by column the keys' words (None if one of them is NULL)."""
+
+    number: Int64Array
+    first: Int64Array
+    words: list[Int64Array] | None
+
+
+def batch_keys(columns: Sequence[pa.Array], n: int, most: int, expected: int) -> BatchKeys | None:
+    """The distinct keys of a batch.
 
     columns: words (`is_word`). None if there are more than `most`. expected: a guess of how many.
     """
@@ -236,13 +267,13 @@ def batch_keys(
     room = max(1, min(2 * expected, most))
     while True:
         size = 1 << (4 * room - 1).bit_length()
-        first = np.empty(room, np.int64)
-        found = local_groups(
-            memory, np.full(size, -1, np.int32),
-            np.empty((room, len(columns)), np.int64), np.empty(room, np.int64), first, out,
-        )  # fmt: skip
+        first, nulls = np.empty(room, np.int64), np.empty(room, np.int64)
+        words = np.empty((room, len(columns)), np.int64)
+        found = local_groups(memory, np.full(size, -1, np.int32), words, nulls, first, out)
         if found >= 0:
-            return out, first[:found]
+            whole = not bool(nulls[:found].any())
+            kept = [words[:found, j].copy() for j in range(len(columns))] if whole else None
+            return BatchKeys(out, first[:found], kept)
         if room >= most:
             return None
         room = min(4 * room, most)

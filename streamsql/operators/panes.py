@@ -121,8 +121,8 @@ class PaneAggregate(Aggregate):
         if all(is_word(c.type) for c in columns):
             found = batch_keys(columns, n, n, self._expected)
             if found is not None:
-                self._expected = found[1].size
-                return found
+                self._expected = found.first.size
+                return found.number, found.first
         h0, h1 = hash_arrays(columns, n)
         return HashIndex(expected=min(n, 1 << 14)).upsert_rows(h0, h1)
 

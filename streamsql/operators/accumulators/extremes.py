@@ -176,7 +176,7 @@ class OrderedExtreme(Multiset):
         if not self._is_full():
             return
         held = int(np.count_nonzero(cells[:, self.at + 1]))
-        if not held or self.shown.num_rows > 2 * held + SPARE_ROWS:
+        if self.shown.num_rows > 2 * held:
             slots = np.flatnonzero(cells[:, self.at + 1])
             self.shown.rebuild(cells[slots, self.at + 1] - 1)
             cells[slots, self.at + 1] = 1 + np.arange(slots.size)

@@ -45,8 +45,10 @@ def tumble_column(times: int, n: int, size: int, offset: int, room: int, out: in
             start = floor_to(t, size, offset)
             known = True
         store_i64(out + 8 * i, start)
-        store_i64(out + room + 8 * i, start + size)
-        store_i64(out + 2 * room + 8 * i, start + size - 1)
+    for i in range(n):  # by itself, so that several go at once
+        store_i64(out + room + 8 * i, load_i64(out + 8 * i) + size)
+    for i in range(n):
+        store_i64(out + 2 * room + 8 * i, load_i64(out + 8 * i) + (size - 1))
     return True
 
 
