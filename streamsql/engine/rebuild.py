@@ -14,6 +14,7 @@ from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
+from streamsql.operators.recursive import Recursive
 from streamsql.plan.nodes import LogicalPlan, TimeWindow
 
 if TYPE_CHECKING:
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
     """Whether rows may be kept out of the view, or held back, by the watermark: then the view is
     its query over the rows that were on time, which plain SQL over the tables can not tell."""
-    if relation.emit == "on_window_close":
+    if relation.emit == "on_window_close" or _stopped(relation, engine):
         return True
     bases = [engine.catalog.known(s.relation_id) for s in scans(plan)]
     bounded = any(b is not None and b.watermark_column is not None for b in bases)
     return bounded and _has_time_window(plan)
+
+
+def _stopped(relation: Relation, engine: Engine) -> bool:
+    """Whether the view holds a recursion that does not end: plain SQL would not end either."""
+    view = engine.views.get(relation.oid)
+    operators = [] if view is None else view.compiled.operators
+    return any(isinstance(o, Recursive) and o.said for o in operators)
 
 
 def _has_time_window(plan: LogicalPlan) -> bool:

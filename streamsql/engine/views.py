@@ -9,7 +9,8 @@ from streamsql.operators.builder import Options
 from streamsql.plan.binder.context import NOW_TICK
 from streamsql.plan.nodes import BoundQuery, LogicalPlan
 
-VIEW_OPTIONS = ("on_error", "retention", "state_ttl")
+RECURSION_OPTIONS = ("max_iterations", "max_recursion_rows")
+VIEW_OPTIONS = ("on_error", "retention", "state_ttl", *RECURSION_OPTIONS)
 
 
 def bind_view_query(relation: Relation, scope: BindScope) -> BoundQuery:
@@ -31,7 +32,11 @@ def bind_view(relation: Relation, catalog: Catalog) -> LogicalPlan:
 
 def compile_options(relation: Relation) -> Options:
     """What the operators are told about the view."""
+    iterations, rows = (relation.options.get(name) for name in RECURSION_OPTIONS)
+    default = Options()
     return Options(
+        iterations_max=int(iterations) if iterations else default.iterations_max,
+        recursion_rows_max=int(rows) if rows else default.recursion_rows_max,
         view_id=relation.oid,
         on_error=relation.options.get("on_error", "skip"),
         timezone=relation.context.timezone,

@@ -19,6 +19,7 @@ from streamsql.operators import (
     outer_join,
     over,
     panes,
+    recursive,
     semi_join,
     session,
     session_aggregate,
@@ -63,6 +64,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.SetOperation, set_operation.lower),
     (plan.Distinct, distinct.lower),
     (plan.Window, over.lower),
+    (plan.RecursiveCte, recursive.lower),
     (plan.Sort, general.lower_sort),
     (plan.LogicalPlan, general.lower),
 )

@@ -22,6 +22,8 @@ class Options:
     """
 
     view_id: int = 0
+    iterations_max: int = 10_000  # where a recursion that does not end is stopped
+    recursion_rows_max: int = 10_000_000
     on_error: str = "skip"
     timezone: str = "UTC"
     on_close: bool = False

@@ -43,6 +43,10 @@ SHAPES = {
     "general": "SELECT k, string_agg(s, ',') OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
     "temporal": "SELECT k FROM t0 WHERE ts > now() - INTERVAL '1 hour'",
     "stamp": "SELECT k, now() FROM t0",
+    "recursive": "WITH RECURSIVE r(a, b) AS (SELECT k, v FROM t0 UNION SELECT r.a, t1.v FROM r JOIN t1 ON r.b = t1.k) "
+    "SELECT a, b FROM r",
+    "recursive all": "WITH RECURSIVE r(a, d) AS (SELECT k, 0 FROM t0 UNION ALL SELECT t1.v, d + 1 FROM r JOIN t1 ON r.a = t1.k "
+    "WHERE d < 2) SELECT a, d FROM r",
     "ordered": "SELECT k, array_agg(v ORDER BY v, s, ts), string_agg(DISTINCT s, ','), "
     "percentile_cont(0.5) WITHIN GROUP (ORDER BY v), mode() WITHIN GROUP (ORDER BY s), bit_xor(v), "
     "arg_max(s, s), corr(v, k), jsonb_object_agg(s, v ORDER BY v, s, ts) FROM t0 GROUP BY k",

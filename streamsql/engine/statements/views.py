@@ -17,6 +17,7 @@ from streamsql.core.errors import (
 )
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateView
+from streamsql.engine import views
 from streamsql.engine.api import Result
 from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import CreateRelation, DdlOp
@@ -86,6 +87,13 @@ def check_statement(statement: CreateView) -> None:
             f'invalid value for option "on_error": "{on_error}"',
             hint="Available values: skip, null, fail.",
         )
+    for option in views.RECURSION_OPTIONS:
+        value = statement.options.get(option, "1")
+        if not value.isdigit() or not 1 <= int(value) <= 1_000_000_000:
+            raise InvalidParameterValue(
+                f'invalid value for option "{option}": "{value}"',
+                hint="A whole number from 1 to 1000000000.",
+            )
     if "state_ttl" in statement.options:
         raise FeatureNotSupported(
             "option state_ttl is not supported yet",
