@@ -77,6 +77,9 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
     for relation in relations:
         if relation.kind in ("table", "source"):
             _restore_rows(engine, relation, meta, loader)
+    for relation in list(engine.catalog.relations.values()):
+        if relation.kind == "system" and str(relation.oid) in meta["tables"]:
+            _restore_rows(engine, relation, meta, loader)
     _restore_views(engine, relations, meta, loader)
     engine.system.load(dict(loader("system")))
     engine.recordings.sync()
@@ -87,7 +90,7 @@ def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], load
     from streamsql.engine.tables import new_table_state
 
     oid = relation.oid
-    if relation.kind == "table":
+    if relation.kind in ("table", "system"):
         table = new_table_state(relation, engine.catalog)
         saved = meta["tables"][str(oid)]
         table.store.load(loader(f"table-{oid}"))
@@ -128,6 +131,8 @@ def _restore_views(
 def build_nodes(engine: Engine, relations: list[Relation]) -> None:
     """Sources and views of a catalog, in order of creation, into an empty circuit; their states are
     loaded afterwards."""
+    for oid in engine.feeds.oids():
+        engine.nodes[oid] = engine.builder.source_node(engine.catalog.relations[oid])
     for relation in relations:
         if relation.kind in ("table", "source"):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)

@@ -54,6 +54,7 @@ class Committer:
         if request.ddl:
             self.finish()
             self.engine.builder.commit_ddl(request)
+            self.engine.feeds.refresh()
             work.outcome.set(request)
             return
         try:
@@ -81,6 +82,7 @@ class Committer:
         self.apply_time(tick)
         self.log_one(tick)
         self.run([tick])
+        self.engine.feeds.refresh()
 
     def log_one(self, tick: Tick) -> None:
         """Make one tick durable. Raises: DiskError (58030)."""
@@ -172,6 +174,8 @@ class Committer:
         durable, failure = self.engine.durability.log(ticks)
         if durable:
             self.run(ticks[:durable])
+        if failure is None:
+            self.engine.feeds.refresh()
         for _, work in staged[:durable]:
             if work is not None:
                 work.outcome.set(work.payload)
@@ -267,7 +271,10 @@ class Committer:
             watermarks[node] = given.watermark
         for relation_id, watermark in tick.watermarks.items():
             watermarks[engine.nodes[relation_id]] = watermark
-        return engine.step_circuit(step, deltas, watermarks)
+        outputs = engine.step_circuit(step, deltas, watermarks)
+        if engine.jobs.active:
+            engine.jobs.feed(tick, deltas, outputs)
+        return outputs
 
     def _publish(self, tick: Tick, step: Step, outputs: dict[int, Delta]) -> None:
         """Under the state lock."""

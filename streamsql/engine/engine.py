@@ -21,7 +21,6 @@ from streamsql.core.clock import Clock, ManualClock, SystemClock
 from streamsql.core.delta import Delta
 from streamsql.core.errors import (
     AdminShutdown,
-    FeatureNotSupported,
     ObjectNotInPrerequisiteState,
     StreamSqlError,
     UndefinedTable,
@@ -33,6 +32,7 @@ from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.durability import Durability, open_durability
 from streamsql.engine.indexes import Indexes
 from streamsql.engine.ingest import Ingest
+from streamsql.engine.jobs import Jobs
 from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
@@ -47,6 +47,7 @@ from streamsql.engine.storage.view import ViewState
 from streamsql.engine.storage.watermarks import WatermarkTracker
 from streamsql.engine.subscriptions import Hub
 from streamsql.engine.system import SystemState, system_relations
+from streamsql.engine.system_feeds import SystemFeeds, is_system
 from streamsql.runtime.scheduler import Scheduler
 from streamsql.state.filesystem import FileSystem
 
@@ -78,8 +79,10 @@ class Engine:
         self.indexes = Indexes(self)
         self.recordings = Recordings(self)
         self.builder = CatalogBuilder(self)
+        self.jobs = Jobs(self)
         self.ingest = Ingest(self)
         self.system = SystemState(self)
+        self.feeds = SystemFeeds(self)
         self.scheduler: Scheduler[CommitRequest] = Scheduler(
             commit=self.committer.commit,
             has_input=self.ingest.has_input,
@@ -93,6 +96,7 @@ class Engine:
         self.recordings.sync()
         self.ingest.add(dict(self.sources))
         self.scheduler.start()
+        self.jobs.resume()
 
     # --- time -----------------------------------------------------------------------------------
     def clock_us(self) -> int:
@@ -192,6 +196,10 @@ class Engine:
     # --- reading --------------------------------------------------------------------------------
     def stored(self, oid: int) -> Stored | None:
         """Rows of a table or view; None for what is computed when it is read."""
+        return None if is_system(self.catalog.relations.get(oid)) else self.maintained(oid)
+
+    def maintained(self, oid: int) -> Stored | None:
+        """The same, with system relations as the views over them see them."""
         found = self.tables.get(oid) or self.views.get(oid)
         if found is None and oid in self.catalog.layouts:
             layout = self.catalog.layouts[oid]
@@ -312,6 +320,7 @@ class Engine:
         if self.closed:
             return
         self.closed = True
+        self.jobs.close()
         self.ingest.close()
         self.scheduler.stop()
         with self.lock:
@@ -329,12 +338,3 @@ def view_error(sqlstate: str, message: str) -> StreamSqlError:
         message,
         hint="Correct or delete the row that fails; the view recovers by itself.",
     )
-
-
-def refuse_system(relation_kind: str) -> None:
-    """Raises: FeatureNotSupported (0A000) for a system relation in a view."""
-    if relation_kind == "system":
-        raise FeatureNotSupported(
-            "system relations can not be used in a materialized view yet",
-            hint="Read them with a plain SELECT, or copy rows with INSERT ... SELECT.",
-        )

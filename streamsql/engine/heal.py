@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit, NodeFailed
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import InvariantViolation
+from streamsql.core.errors import InvariantViolation, ObjectNotInPrerequisiteState
 from streamsql.engine.alterations import add_layouts, input_views
 from streamsql.engine.build import Built
 from streamsql.engine.relations import Relation
@@ -28,6 +28,12 @@ def heal(engine: Engine, failed: NodeFailed) -> dict[int, Delta]:
     Returns, by view, what the rebuilt views' contents differ by from what they showed.
     """
     before = dict(engine.views)
+    engine.jobs.fail_all(
+        ObjectNotInPrerequisiteState(
+            "the view could not be finished, because another one has failed",
+            hint="Create it again.",
+        )
+    )
     broken = {
         view.relation.oid for view in before.values() if failed.node in engine.own_nodes(view)
     }
@@ -50,7 +56,7 @@ def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
     engine.nodes.clear()
     engine.views_of_node.clear()
     for relation in engine.catalog.relations.values():
-        if relation.kind in ("table", "source") and (
+        if relation.kind in ("table", "source", "system") and (
             relation.oid in engine.tables or relation.oid in engine.sources
         ):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)

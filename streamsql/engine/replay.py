@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from streamsql.core.errors import DataCorrupted, StreamSqlError
-from streamsql.engine.ddl import AlterRelations, CreateRelation, op_from_json
+from streamsql.engine.ddl import AlterRelations, CreateRelation, StartJob, op_from_json
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.records import Record, batch_from, decode
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.sources import Arrival
 from streamsql.engine.storage.table import TableState
+from streamsql.engine.system_feeds import is_system, system_oids
 from streamsql.engine.tables import new_table_state
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def replay_record(engine: Engine, record: Record) -> None:
         committer.apply_time(tick)
     with engine.lock:
         for oid, retract, insert, partition in record.get("w", ()):
+            if is_system(engine.catalog.relations.get(oid)):
+                engine.feeds.prepare([oid])
             table = engine.tables[oid]
             rows = batch_from(retract, table.schema)
             change = table.prepare(
@@ -114,8 +117,9 @@ def replay_ddl(engine: Engine, record: Record) -> None:
                 altered[change.oid] = new_table_state(catalog.relations[change.oid], catalog)
             highest = max((layout.oid for layout in op.layouts), default=0)
             engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, highest + 1)
-        if isinstance(op, CreateRelation):
+        if isinstance(op, CreateRelation | StartJob):
             relation = op.relation
+            engine.feeds.prepare(system_oids(catalog, relation.depends_on))
             keys = [o for k in relation.keys for o in (k.index_oid, k.constraint_oid)]
             highest = max(relation.oid, relation.type_oid, *keys)
             engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, highest + 1)

@@ -18,6 +18,7 @@ from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.relations import Relation
 from streamsql.engine.subscriptions import Event, Subscription
+from streamsql.engine.system_feeds import system_oids
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -79,7 +80,8 @@ class ChangeStream:
                 )
             if self.up_to is not None and self.up_to < first:
                 raise InvalidParameterValue(
-                    f"UP TO version {self.up_to} is before version {first}, where the changes begin",
+                    f"UP TO version {self.up_to} is before version {first}, where the changes"
+                    " begin",
                     hint="Begin earlier with AS OF, or leave UP TO out.",
                 )
             state = engine.stored(relation.oid)
@@ -213,5 +215,8 @@ def ephemeral_view(engine: Engine, tree: exp.Expression, scope: BindScope) -> Re
         query=qualified(tree, meaning),
         references=relation.references,
     )
+    feeds = system_oids(engine.catalog, made.depends_on)
+    if feeds:
+        engine.call(lambda: engine.feeds.open(feeds))
     engine.call(lambda: engine.builder.add_ephemeral(made))
     return made

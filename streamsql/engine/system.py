@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from streamsql.circuit.operator import LateRow, RowError, Step
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
-from streamsql.core.types import BIGINT, INTERVAL, JSON, TEXT, TIMESTAMP
+from streamsql.core.types import BIGINT, DOUBLE, INTERVAL, JSON, TEXT, TIMESTAMP, TIMESTAMPTZ
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
@@ -50,7 +51,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "sinks": Schema.of(("name", TEXT), ("connector", TEXT), ("status", TEXT), ("error", TEXT)),
     "jobs": Schema.of(
-        ("id", BIGINT), ("name", TEXT), ("type", TEXT), ("status", TEXT), ("error", TEXT)
+        ("id", BIGINT), ("kind", TEXT), ("relation", TEXT), ("statement", TEXT), ("state", TEXT),
+        ("rows_done", BIGINT), ("rows_estimated", BIGINT), ("progress", DOUBLE),
+        ("started", TIMESTAMPTZ), ("error", TEXT),
     ),
     "operators": Schema.of(
         ("view", TEXT), ("node", BIGINT), ("operator", TEXT), ("maintenance", TEXT),
@@ -73,6 +76,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
 }  # fmt: skip
 
+NOT_COUNTED = (None, None, None, None)
+"""rows_done, rows_estimated, progress and started of a view that is there."""
+
 ERROR_KEY = tuple[str, str, str, str]
 Owners = Sequence[tuple[str, str]]
 
@@ -92,6 +98,15 @@ def system_relations() -> list[Relation]:
     ]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """How far a relation that only grows has come. gains: rows that were ever added. losses: how
+    often rows went."""
+
+    gains: int
+    losses: int
+
+
 class SystemState:
     """What the system relations remember, and how the computed ones are made."""
 
@@ -100,6 +115,8 @@ class SystemState:
         self._late: list[pa.RecordBatch] = []
         self._source_errors: list[pa.RecordBatch] = []
         self._errors: dict[ERROR_KEY, list[int]] = {}
+        self._gains: Counter[str] = Counter()
+        self._losses: Counter[str] = Counter()
         self._computed: dict[str, Callable[[], list[tuple[Any, ...]]]] = {
             "watermarks": self._watermark_rows,
             "sources": self._source_rows,
@@ -124,8 +141,7 @@ class SystemState:
             self._record_error(error, owners[error.node], tick.version)
         if tick.source_errors:
             rows = [(*row, tick.version) for row in tick.source_errors]
-            self._source_errors.append(batch_of(rows, SCHEMAS["source_errors"]))
-            trim(self._source_errors)
+            self._add("source_errors", self._source_errors, batch_of(rows, SCHEMAS["source_errors"]))
 
     def _record_late(self, late: LateRow, owners: Owners, version: int) -> None:
         event = np.asarray(late.event_time_us, np.int64)
@@ -144,12 +160,26 @@ class SystemState:
                 pa.array(np.full(n, version, np.int64)),
             ]
             schema = SCHEMAS["late_rows"].arrow
-            self._late.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-        trim(self._late)
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            self._add("late_rows", self._late, batch)
+
+    def _add(self, name: str, batches: list[pa.RecordBatch], more: pa.RecordBatch) -> None:
+        before = len(batches) + 1
+        batches.append(more)
+        self._gains[name] += more.num_rows
+        trim(batches)
+        self._losses[name] += len(batches) < before
+
+    def mark(self, name: str) -> Mark | None:
+        """How far `late_rows` and its like are; None for what is computed."""
+        if name not in ("late_rows", "source_errors", "view_errors"):
+            return None
+        return Mark(self._gains[name], self._losses[name])
 
     def _record_error(self, error: RowError, owners: Owners, version: int) -> None:
         """An error that is retracted (its row was corrected) leaves the relation again."""
         for view, _ in owners:
+            self._losses["view_errors"] += 1
             key = (view, error.sqlstate, error.message, error.row_json)
             versions = self._errors.setdefault(key, [])
             if error.weight > 0:
@@ -166,11 +196,12 @@ class SystemState:
         texts = rows_as_json(visible, relation.columns).to_pylist()
         reason = "event time is further ahead of the clock than max_future allows"
         found = [(relation.name, "", "", text, reason, tick.version) for text in texts]
-        self._source_errors.append(batch_of(found, SCHEMAS["source_errors"]))
-        trim(self._source_errors)
+        batch = batch_of(found, SCHEMAS["source_errors"])
+        self._add("source_errors", self._source_errors, batch)
 
     def forget(self, relation: Relation) -> None:
         """A dropped view's errors and late rows go with it."""
+        self._losses.update(("late_rows", "view_errors"))
         for key in [k for k in self._errors if k[0] == relation.name]:
             del self._errors[key]
         if relation.kind == "materialized_view":
@@ -243,14 +274,21 @@ class SystemState:
         ]  # fmt: skip
 
     def _job_rows(self) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
+        """What is being made, then what runs: views and sources."""
+        rows = self.engine.jobs.rows()
         for oid, view in list(self.engine.views.items()):
             failure = self.engine.view_failure(view)
-            status = "running" if failure is None else "failed"
+            state = "running" if failure is None else "failed"
+            if view.relation.suspended is not None:
+                state = "suspended"
             error = None if failure is None else str(failure)
-            rows.append((oid, view.relation.name, "materialized view", status, error))
+            name, sql = view.relation.name, view.relation.sql
+            rows.append((oid, "materialized view", name, sql, state, *NOT_COUNTED, error))
         for oid, source in list(self.engine.sources.items()):
-            rows.append((oid, source.relation.name, "source", source.status, source.error))
+            name, sql = source.relation.name, source.relation.sql
+            state = "suspended" if source.status == "paused" else source.status
+            rows.append((oid, "source", name, sql, state, source.rows, None, None, None,
+                         source.error))  # fmt: skip
         return rows
 
     def _operator_rows(self) -> list[tuple[Any, ...]]:
@@ -299,7 +337,7 @@ class SystemState:
             (s.relation.name, s.relation.options.get("retention", default), s.log.floor,
              len(s.log), s.log.nbytes)
             for s in states
-            if s.relation.oid in engine.catalog.relations
+            if s.relation.oid in engine.catalog.relations and s.relation.kind != "system"
         ]  # fmt: skip
 
     # --- checkpoints ----------------------------------------------------------------------------
@@ -322,8 +360,8 @@ def batch_of(rows: Sequence[tuple[Any, ...]], schema: Schema) -> pa.RecordBatch:
     columns = []
     for i, column in enumerate(schema):
         values = [row[i] for row in rows]
-        if column.type == TIMESTAMP:
-            columns.append(pa.array(values, pa.int64()).cast(pa.timestamp("us")))
+        if column.type in (TIMESTAMP, TIMESTAMPTZ):
+            columns.append(pa.array(values, pa.int64()).cast(column.type.arrow))
         else:
             columns.append(pa.array(values, column.type.arrow))
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)

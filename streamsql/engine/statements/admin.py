@@ -126,7 +126,7 @@ def run_verify(
         )
     if depends_on_arrival(relation, plan, engine):
         return engine.call(lambda: _verify_by_replay(engine, relation))
-    view = engine.read_view()
+    view = engine.read_view(stored=engine.maintained)
     wanted = {s.relation_id for s in scans(plan)} | {relation.oid}
     tables = view.tables(wanted)
     present = tables[relation.oid]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from streamsql.engine.api import Result
 from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import CreateRelation, DdlOp
 from streamsql.engine.definitions import check_options
-from streamsql.engine.engine import refuse_system
 from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.rebind import bind_query_of, rebind_all, view_columns, with_properties
 from streamsql.engine.redefine import Redefinition
@@ -30,11 +30,13 @@ from streamsql.engine.relations import Relation
 from streamsql.engine.statements import jobs
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.engine.storage.retention import check_retention
+from streamsql.engine.system_feeds import system_oids
 from streamsql.engine.views import VIEW_OPTIONS
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import BoundQuery
 
 if TYPE_CHECKING:
+    from streamsql.engine.engine import Engine
     from streamsql.engine.session import Session
 
 
@@ -101,6 +103,13 @@ def check_statement(statement: CreateView) -> None:
         )
 
 
+def open_feeds(engine: Engine, bases: Iterable[Relation]) -> None:
+    """System relations among what a view reads are followed from now on."""
+    oids = system_oids(engine.catalog, [r.oid for r in bases])
+    if oids:
+        engine.call(lambda: engine.feeds.open(oids))
+
+
 def bind_definition(
     session: Session,
     statement: CreateView,
@@ -132,13 +141,13 @@ def bind_definition(
     columns = view_columns(statement, bound.plan.schema)
     if statement.materialized:
         for other in meaning.values():
-            refuse_system(other.kind)
             if other.temporary:
                 raise FeatureNotSupported(
                     f'materialized view "{name}" can not read temporary table "{other.name}"',
                     hint="Use a permanent table.",
                 )
         relation = with_properties(relation, bound)
+        open_feeds(session.engine, meaning.values())
     return replace(relation, columns=columns, query=qualified(statement.query, meaning)), bound
 
 

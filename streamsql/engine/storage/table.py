@@ -111,7 +111,11 @@ class TableState:
     def arrivals(self) -> Delta:
         """All rows as a delta in the user's schema, in order of arrival, each with the watermark
         it arrived under: what a view made now is filled from."""
-        rows = self.store.snapshot().combine_chunks()
+        return self.in_order(self.store.snapshot())
+
+    def in_order(self, stored: pa.Table) -> Delta:
+        """The same for stored rows of some version."""
+        rows = stored.combine_chunks()
         ids = row_ids(rows, self.num_columns)
         if ids.size and bool((ids[1:] < ids[:-1]).any()):
             rows = rows.take(pa.array(np.argsort(ids, kind="stable"))).combine_chunks()
@@ -125,16 +129,23 @@ class TableState:
         return Delta(visible, None, watermark)
 
     def probe(
-        self, columns: tuple[int, ...], batch: pa.RecordBatch, batch_columns: Sequence[int]
+        self,
+        columns: tuple[int, ...],
+        batch: pa.RecordBatch,
+        batch_columns: Sequence[int],
+        *,
+        null_safe: bool = False,
     ) -> tuple[Int64Array, pa.RecordBatch]:
-        """Live rows whose `columns` equal the batch's: (position in batch int64[m], rows [m])."""
+        """Live rows whose `columns` equal the batch's: (position in batch int64[m], rows [m]).
+        null_safe: NULLs are equal."""
         if columns == self.identity and self._exact_identity:
             rows = self.store.find(batch, batch_columns)
             probe = np.flatnonzero(rows >= 0)
             return probe, self.store.take(rows[probe]) if probe.size else self._empty
         if columns not in self._keys:
             self._keys[columns] = self.store.add_key(columns)
-        probe, rows = self.store.probe(self._keys[columns], batch, list(batch_columns))
+        key = self._keys[columns]
+        probe, rows = self.store.probe(key, batch, list(batch_columns), null_safe=null_safe)
         return probe, self.store.take(rows)
 
     def are_live(self, rows: pa.RecordBatch) -> BoolArray:
