@@ -159,6 +159,13 @@ class Multimap:
         if n:
             self.index.remove(empty[:n])
 
+    def sizes(self, h0: UInt64Array, h1: UInt64Array) -> Int64Array:
+        """How many rows each key has at most, int64[n]: what `probe` needs room for."""
+        slots = self.index.find(h0, h1)
+        if not self._counts.size:
+            return np.zeros(slots.size, np.int64)
+        return np.where(slots >= 0, self._counts[np.maximum(slots, 0)], 0).astype(np.int64)
+
     def probe(
         self,
         h0: UInt64Array,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from streamsql.operators import (
     aggregate,
     asof_join,
+    condition_join,
     distinct,
     general,
     interval_join,
@@ -53,6 +54,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Aggregate, session_aggregate.lower),
     (plan.Aggregate, aggregate.lower),
     (plan.Join, interval_join.lower_join),
+    (plan.Join, condition_join.lower),
     (plan.Join, join.lower_inner),
     (plan.Join, semi_join.lower),
     (plan.Join, outer_join.lower),

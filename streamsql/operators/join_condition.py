@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from streamsql.core.schema import Schema
 from streamsql.core.types import Kind, SqlType
 from streamsql.functions.expressions import (
     Call,
@@ -192,3 +193,27 @@ def extend(
         remap_columns(e, {i: i + wider if i >= wide else i for i in columns_used(e)}) for e in rest
     )
     return replace(parts, left=left, right=right, residual=None), left_time, right_time, moved
+
+
+def as_column(parts: EquiJoin, left: Expr, right: Expr) -> tuple[EquiJoin, int, int]:
+    """The join with an expression of each side, over its own row, as a column: (join, left's
+    column, right's column)."""
+    wide = len(parts.left.schema)
+    left_plan, (at_left,) = _with_keys(parts.left, [left])
+    right_plan, (at_right,) = _with_keys(parts.right, [right])
+    wider = len(left_plan.schema) - wide
+    residual = parts.residual
+    if residual is not None and wider:
+        used = columns_used(residual)
+        residual = remap_columns(residual, {i: i + wider if i >= wide else i for i in used})
+    extended = replace(parts, left=left_plan, right=right_plan, residual=residual)
+    return extended, at_left, at_right
+
+
+def equalities_text(left: Schema, right: Schema, parts: EquiJoin) -> str:
+    """The equalities of a join, for EXPLAIN."""
+    names = [
+        f"{left[a].name or '?'} = {right[b].name or '?'}"
+        for a, b in zip(parts.left_keys, parts.right_keys, strict=True)
+    ]
+    return " and ".join(names) or "every pair of rows is tried"

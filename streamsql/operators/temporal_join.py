@@ -19,7 +19,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, take_rows, to_arrow
 from streamsql.operators.groups import Groups
 from streamsql.operators.join import Side, match
-from streamsql.operators.join_condition import EquiJoin, split
+from streamsql.operators.join_condition import EquiJoin, equalities_text, split
 from streamsql.operators.map import add_map, move
 from streamsql.operators.pair_condition import PairCondition
 from streamsql.plan import nodes as plan
@@ -238,15 +238,6 @@ class TemporalJoin(Operator):
             "freed": "when the left row goes" if self.remembers else "",
             "detail": f"{keys}{where}; as of the tick a left row comes in",
         }
-
-
-def equalities_text(left: Schema, right: Schema, parts: EquiJoin) -> str:
-    """The equalities of a join, for EXPLAIN."""
-    names = [
-        f"{left[a].name or '?'} = {right[b].name or '?'}"
-        for a, b in zip(parts.left_keys, parts.right_keys, strict=True)
-    ]
-    return " and ".join(names) or "every pair of rows is tried"
 
 
 def lower(node: plan.Join, build: Builder) -> int | None:

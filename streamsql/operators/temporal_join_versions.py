@@ -21,11 +21,10 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.hold_back import HoldBack
-from streamsql.operators.join_condition import EquiJoin, extend, split
+from streamsql.operators.join_condition import EquiJoin, equalities_text, extend, split
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import add_map, move
 from streamsql.operators.pair_condition import PairCondition
-from streamsql.operators.temporal_join import equalities_text
 from streamsql.operators.versions import Versions
 from streamsql.plan import nodes as plan
 from streamsql.plan.properties import unique_keys

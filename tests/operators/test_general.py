@@ -27,7 +27,6 @@ BY_KEY = [
     "SELECT v FROM t0 WHERE v = ALL (SELECT w FROM t1 WHERE t1.k = t0.k)",
     "SELECT k, (SELECT count(*) FROM t1 WHERE t1.k = t0.k AND w > v) FROM t0",
     "SELECT k, unnest(array[v, v + 1]) FROM t0",
-    "SELECT * FROM t0 LEFT JOIN t1 ON t0.k = t1.k AND v < w",
 ]
 WHOLE = [
     "SELECT v, string_agg(s, ',') OVER (ORDER BY v, k, s) FROM t0",

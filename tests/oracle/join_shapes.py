@@ -66,4 +66,40 @@ JOIN_SHAPES: tuple[Shape, ...] = (
         "SELECT u.w, count(*) AS n, sum(t.v) AS s FROM t JOIN LATERAL (SELECT * FROM u WHERE "
         f"u.k = t.k + 1 AND u.w <= t.v ORDER BY {DOWN} LIMIT 1) u ON true GROUP BY u.w",
     ),
+    # --- joins by more than equalities
+    Shape("theta_left", "SELECT t.id, e.a FROM t LEFT JOIN e ON t.v < e.a"),
+    Shape("theta_right", "SELECT t.id, e.a, e.b FROM t RIGHT JOIN e ON t.v < e.a AND t.k > e.b"),
+    Shape("theta_full", "SELECT t.id, u.k, u.w FROM t FULL JOIN u ON t.v < u.w AND t.k = u.k"),
+    Shape("unequal_left", "SELECT t.id, e.a FROM t LEFT JOIN e ON t.k <> e.a"),
+    Shape("band_join", "SELECT t.id, u.w FROM t JOIN u ON u.w BETWEEN t.v - 1 AND t.v + 1"),
+    Shape("band_full", "SELECT t.id, u.w FROM t FULL JOIN u ON u.w BETWEEN t.v - 1 AND t.v + 1"),
+    Shape(
+        "left_residual",
+        "SELECT t.id, u.w, u.s FROM t LEFT JOIN u ON t.k = u.k AND (t.g = u.s OR t.v > u.w)",
+    ),
+    Shape("left_true", "SELECT t.id, e.a FROM t LEFT JOIN e ON true"),
+    Shape("full_true", "SELECT t.id, e.a FROM t FULL JOIN e ON true"),
+    Shape("text_range", "SELECT t.id, u.s FROM t LEFT JOIN u ON t.g < u.s AND t.k IS NOT NULL"),
+    Shape(
+        "null_safe_residual",
+        "SELECT t.id, u.w FROM t FULL JOIN u ON t.k IS NOT DISTINCT FROM u.k AND t.v <> u.w",
+    ),
+    Shape("exists_range", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM e WHERE e.a > t.v)"),
+    Shape(
+        "not_exists_range",
+        "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w < t.v)",
+    ),
+    Shape(
+        "newest",
+        "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.k = t.k AND b.id > t.id)",
+    ),
+    Shape(
+        "theta_aggregate",
+        "SELECT t.k, count(e.a) AS n, min(e.b) AS m FROM t LEFT JOIN e ON t.v > e.a GROUP BY t.k",
+    ),
+    Shape(
+        "theta_three",
+        "SELECT t.id, u.w, e.a FROM t LEFT JOIN u ON t.k = u.k AND u.w > t.v "
+        "LEFT JOIN e ON e.a > u.w",
+    ),
 )

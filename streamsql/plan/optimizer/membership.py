@@ -13,6 +13,7 @@ from streamsql.functions.expressions import (
     column,
     conjuncts,
 )
+from streamsql.functions.resolve import needs_guard
 from streamsql.plan.nodes import Distinct, Filter, Join, Limit, LogicalPlan, Project, Sort
 from streamsql.plan.optimizer.decorrelate import as_join_condition, lift, up_one_level
 from streamsql.plan.optimizer.predicates import condition_of, filtered, holds_subquery, may_raise
@@ -83,7 +84,8 @@ def _exists(node: Subquery, width: int, negate: bool) -> Membership | None:
     if lifted is None:
         return None
     conditions = [as_join_condition(c, width) for c in lifted.conditions]
-    if any(may_raise(c) for c in conditions):
+    # overflow alone keeps nothing from being a join: the same pairs are compared either way
+    if any(may_raise(c) and needs_guard(c) for c in conditions):
         return None
     kind = "anti" if negate else "semi"
     return Membership(up_one_level(lifted.plan), condition_of(conditions), kind)

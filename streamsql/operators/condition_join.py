@@ -1,0 +1,352 @@
+"""Joins by any condition: non-equi inner joins, outer joins and EXISTS with more than keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import Operator, State, Step
+from streamsql.core.delta import Delta, Int64Array, concat, make_batch
+from streamsql.core.schema import Schema
+from streamsql.functions.expressions import columns_used
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.operators import saved
+from streamsql.operators.builder import Builder
+from streamsql.operators.columns import BoolArray
+from streamsql.operators.event_time import event_time_us
+from streamsql.operators.join_condition import equalities_text, split
+from streamsql.operators.join_rows import COUNT, MATCHES, JoinRows
+from streamsql.operators.late import drop_closed, is_late
+from streamsql.operators.map import move
+from streamsql.operators.pair_condition import PairCondition
+from streamsql.operators.pair_search import Search, search_of
+from streamsql.plan import nodes as plan
+from streamsql.plan.visit import remap_columns
+from streamsql.state.consolidate import consolidate
+
+PAIRED = frozenset({"inner", "cross", "left", "right", "full"})
+FREE_FROM = 1024
+"""Rows below which nothing is looked for that could be freed."""
+
+
+class ConditionJoin(Operator):
+    """Pairs of rows that satisfy a condition, and the rows that no other row does.
+
+    Algebra:  d(A * B) = dA * B + (A + dA) * dB over the pairs that hold. For every row of a side
+              that is kept whole (LEFT, RIGHT, FULL, EXISTS) the number of its matches is kept; when
+              it leaves or reaches 0 the row's lonely entry comes or goes. Non-linear.
+    Input:    two deltas; any weights.
+    Output:   left's columns, then right's, NULLs for what is missing (semi, anti: left's only); not
+              consolidated unless both sides changed.
+    State:    both sides' rows with their matches; found by key, by key and the order of one column
+              where the condition compares one, else all of them are tried. Freed when the rows go;
+              also rows of closed windows, of which nothing may change any more.
+    Cost:     O(changed rows x rows they may match), in blocks of 64 Ki pairs: of all the pairs
+              only those that hold are ever kept.
+    Errors:   NegativeWeight (XX001) if a row is taken back that is not there. A pair the condition
+              fails on does not match, and is reported until it is gone.
+    Source:   Larson and Zhou, Efficient Maintenance of Materialized Outer-Join Views, ICDE 2007.
+    """
+
+    def __init__(
+        self, schema: Schema, inputs: tuple[Schema, Schema], search: Search, kind: str,
+        timezone: str, frees: tuple[dict[int, int], dict[int, int]],
+    ) -> None:  # fmt: skip
+        """frees: by side the columns (and µs to add) that tell when its rows are done with."""
+        super().__init__(schema)
+        self.inputs = inputs
+        self.search = search
+        self.kind = kind
+        self.timezone = timezone
+        self.frees = frees
+        parts = search.parts
+        self.keys = (parts.left_keys, parts.right_keys)
+        self.widths = (parts.left_width, parts.right_width)
+        safe = parts.null_safe
+        self.strict = [[k for k, s in zip(keys, safe, strict=True) if not s] for keys in self.keys]
+        self.counted = (
+            kind in ("left", "full", "semi", "anti"),
+            kind in ("right", "full"),
+        )
+        self._condition()
+        self._reset()
+
+    def _condition(self) -> None:
+        """What is tested on pairs: only the columns that the condition reads are fetched."""
+        predicate, wide = self.search.parts.residual, len(self.inputs[0])
+        self.condition: PairCondition | None = None
+        self.read: tuple[list[int], list[int]] = ([], [])
+        if predicate is None:
+            return
+        used = sorted(columns_used(predicate))
+        self.read = ([i for i in used if i < wide], [i - wide for i in used if i >= wide])
+        schema = (self.inputs[0] + self.inputs[1]).select(used)
+        small = remap_columns(predicate, {old: new for new, old in enumerate(used)})
+        self.condition = PairCondition(small, schema, self.timezone, "Join")
+
+    def _reset(self) -> None:
+        self.parts = HashIndex(reuse=True)
+        self.sides = tuple(
+            JoinRows(
+                self.inputs[s], self.keys[s], self.strict[s], self.search.ranges[s], self.parts
+            )
+            for s in (0, 1)
+        )
+        self._kept = FREE_FROM
+
+    @property
+    def name(self) -> str:
+        words = {"inner": "Join", "cross": "Join", "semi": "SemiJoin", "anti": "AntiJoin"}
+        return words.get(self.kind, f"{self.kind.capitalize()}Join")
+
+    # --- stepping ------------------------------------------------------------------------------
+    def step(self, step: Step, *deltas: Delta) -> Delta:
+        outs: list[Delta] = []
+        for side, delta in enumerate(deltas):
+            if delta:
+                outs += self._change(step, side, delta)
+        out = concat(outs, self.schema)
+        if all(deltas) and self.kind not in ("inner", "cross"):
+            out = consolidate(out, ignore_watermark=True)
+        return drop_closed(step, self, out)
+
+    def _change(self, step: Step, side: int, delta: Delta) -> list[Delta]:
+        """One side's entries against the other side as it stands."""
+        own, other = self.sides[side], self.sides[1 - side]
+        touched, old, now = own.count(Delta(delta.batch, delta.weights))
+        differs = np.flatnonzero(old != now)
+        slots, old, now = touched[differs], old[differs], now[differs]
+        by = now - old
+        outs, matches, met = self._pairs(step, side, slots, by)
+        opened = old == 0
+        cells = own.rows.cells
+        if self.counted[side]:
+            cells[slots[opened], MATCHES] = matches[opened]
+            outs += self._alone(side, slots, cells[slots, MATCHES], by)
+        own.link(slots[opened])
+        gone = slots[now == 0]
+        parts = own.unlink(gone)
+        own.rows.free(touched[own.rows.cells[touched, COUNT] == 0])
+        if parts.size:
+            self._free_keys(parts)
+        return outs + self._flipped(1 - side, other, *met)
+
+    def _pairs(
+        self, step: Step, side: int, slots: Int64Array, by: Int64Array
+    ) -> tuple[list[Delta], Int64Array, tuple[Int64Array, Int64Array]]:
+        """(pairs that hold, matches of each changed row, (slots of the other side, by how much
+        their matches change))."""
+        own, other = self.sides[side], self.sides[1 - side]
+        batch = own.rows.key_rows(slots)
+        matches = np.zeros(slots.size, np.int64)
+        outs, met, by_met = [], [], []
+        search = other.search
+        tested = self.condition if search is None or not search.exact else None
+        for pair in other.candidates(own, batch):
+            position, slot = pair
+            if tested is not None:
+                holds = self._holds(step, tested, side, batch, position, slot, by)
+                position, slot = position[holds], slot[holds]
+            if not position.size:
+                continue
+            weights = other.rows.cells[slot, COUNT]
+            if self.counted[side]:
+                np.add.at(matches, position, weights)
+            if self.counted[1 - side]:
+                distinct, which = np.unique(slot, return_inverse=True)
+                sums = np.zeros(distinct.size, np.int64)
+                np.add.at(sums, which, by[position])
+                met.append(distinct)
+                by_met.append(sums)
+            if self.kind in PAIRED:
+                right = other.rows.key_rows(slot)
+                outs.append(self._output(side, batch, position, right, by[position] * weights))
+        if not met:
+            return outs, matches, (slots[:0], slots[:0])
+        return outs, matches, (np.concatenate(met), np.concatenate(by_met))
+
+    def _holds(
+        self, step: Step, tested: PairCondition, side: int, batch: pa.RecordBatch,
+        position: Int64Array, slot: Int64Array, by: Int64Array,
+    ) -> BoolArray:  # fmt: skip
+        """bool[pairs]: the condition is TRUE."""
+        other = self.sides[1 - side].rows
+        rows = other.key_row[slot]
+        at = pa.array(position)
+        mine = [batch.column(i).take(at) for i in self.read[side]]
+        theirs = [other.keys.take_column(i, rows) for i in self.read[1 - side]]
+        columns = [*mine, *theirs] if side == 0 else [*theirs, *mine]
+        pairs = make_batch(columns, tested.schema.arrow, position.size)
+        return tested.holds(step, pairs, by[position] * other.cells[slot, COUNT])
+
+    def _output(
+        self, side: int, own: pa.RecordBatch, position: Int64Array, other: pa.RecordBatch | None,
+        weights: Int64Array,
+    ) -> Delta:  # fmt: skip
+        """Entries of one side's rows beside those of the other, or beside NULLs."""
+        at = pa.array(position)
+        columns = [[], []]  # type: list[list[pa.Array]]
+        columns[side] = [own.column(i).take(at) for i in range(self.widths[side])]
+        if self.kind in PAIRED:
+            of_other = range(self.widths[1 - side])
+            if other is None:
+                types = self.inputs[1 - side].arrow.types
+                columns[1 - side] = [pa.nulls(position.size, types[i]) for i in of_other]
+            else:
+                columns[1 - side] = [other.column(i) for i in of_other]
+        batch = make_batch([*columns[0], *columns[1]], self.schema.arrow, position.size)
+        marks = None
+        if self.event_times or self.closes:
+            marks = np.full(position.size, self.watermark)
+        plain = bool((weights == 1).all())
+        return Delta(batch, None if plain else weights, marks)
+
+    def _alone(
+        self, side: int, slots: Int64Array, matches: Int64Array, by: Int64Array
+    ) -> list[Delta]:
+        """Changed rows of a side that stand alone (semi: that do not)."""
+        wanted = matches > 0 if self.kind == "semi" else matches == 0
+        at = np.flatnonzero(wanted)
+        if not at.size:
+            return []
+        batch = self.sides[side].rows.key_rows(slots[at])
+        return [self._output(side, batch, np.arange(at.size), None, by[at])]
+
+    def _flipped(self, side: int, rows: JoinRows, met: Int64Array, by: Int64Array) -> list[Delta]:
+        """Rows of the side that did not change which lost their last match or got a first one."""
+        if not met.size:
+            return []
+        slots = np.unique(met)
+        cells = rows.rows.cells
+        before = cells[slots, MATCHES].copy()
+        np.add.at(cells[:, MATCHES], met, by)
+        after = cells[slots, MATCHES]
+        flips = np.flatnonzero((before == 0) != (after == 0))
+        if not flips.size:
+            return []
+        came = (after[flips] == 0) != (self.kind == "semi")
+        weights = np.where(came, 1, -1) * cells[slots[flips], COUNT]
+        batch = rows.rows.key_rows(slots[flips])
+        return [self._output(side, batch, np.arange(flips.size), None, weights)]
+
+    # --- freeing -------------------------------------------------------------------------------
+    def _free_keys(self, parts: Int64Array) -> None:
+        held = np.zeros(parts.size, np.int64)
+        for side in self.sides:
+            if side.ordered is not None:
+                held += side.ordered.size(parts)
+        self.parts.remove(parts[held == 0])
+
+    def commit(self) -> None:
+        if any(self.frees) and self.state_rows() >= 2 * self._kept:
+            for side, columns in zip(self.sides, self.frees, strict=True):
+                if columns:
+                    self._free_closed(side, columns)
+            self._kept = max(FREE_FROM, self.state_rows())
+
+    def _free_closed(self, side: JoinRows, columns: dict[int, int]) -> None:
+        """Forget rows of windows that were closed before this tick: changes to them are late."""
+        live = side.rows.live()
+        times_known = np.zeros(live.size, np.bool_)
+        open_ = np.zeros(live.size, np.bool_)
+        for column, plus in columns.items():
+            values = side.rows.keys.take_column(column, side.rows.key_row[live])
+            event, valid = event_time_us(values)
+            late = is_late(event + plus, np.full(event.size, self.watermark), self.lateness_us)
+            known = np.ones(event.size, np.bool_) if valid is None else valid
+            times_known |= known
+            open_ |= known & ~late
+        closed = live[times_known & ~open_]
+        parts = side.unlink(closed)
+        side.rows.free(closed)
+        if parts.size:
+            self._free_keys(parts)
+
+    # --- the rest of the contract --------------------------------------------------------------
+    def save(self) -> State:
+        return {
+            **saved.nest("left", self.sides[0].rows.save()),
+            **saved.nest("right", self.sides[1].rows.save()),
+            **saved.nest("parts", self.parts.save()),
+        }
+
+    def load(self, state: State) -> None:
+        self._reset()
+        loaded = HashIndex.load(saved.inner("parts", state))
+        self.parts = loaded
+        for side, name in zip(self.sides, ("left", "right"), strict=True):
+            side.parts = loaded
+            side.load(saved.inner(name, state))
+
+    def state_rows(self) -> int:
+        return sum(side.rows.count for side in self.sides)
+
+    def state_bytes(self) -> int:
+        return int(sum(side.nbytes for side in self.sides) + self.parts.nbytes)
+
+    def explain(self) -> dict[str, str]:
+        keys = equalities_text(*self.inputs, self.search.parts) if self.keys[0] else ""
+        tested = "" if self.condition is None else self.condition.text()
+        closes = ", or when the watermark closes their window" if any(self.frees) else ""
+        return {
+            "state": f"the rows of both sides{self._found()}",
+            "freed": f"when the rows go{closes}",
+            "detail": " and ".join(t for t in (keys, tested) if t) or "every pair of rows",
+        }
+
+    def _found(self) -> str:
+        ranges = zip(self.inputs, self.search.ranges, strict=True)
+        names = [s[r.column].name or "?" for s, r in ranges if r is not None]
+        if len(names) == 2:
+            return f", in the order of {names[0]} and {names[1]}"
+        return ", by their keys" if self.keys[0] else ", all of which are tried"
+
+
+def lower(node: plan.Join, build: Builder) -> int | None:
+    """Joins that need more than equalities: the other operators have had their turn."""
+    if node.kind not in PAIRED | {"semi", "anti"} or node.lateral or node.null_aware:
+        return None
+    parts = split(node)
+    if parts is None or (parts.residual is None and parts.left_keys):
+        return None
+    if node.kind in ("inner", "cross") and (parts.left_keys or parts.residual is None):
+        return None  # an equi-join with a filter, which may share its arrangements
+    return add_condition_join(build, search_of(parts), node)
+
+
+def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
+    """The operator of such a join, with the node's columns."""
+    parts = search.parts
+    sources = [build.lower(parts.left), build.lower(parts.right)]
+    left, right = (build.operator(s) for s in sources)
+    n = parts.left_width
+    sides: Sequence[str] = {"inner": "lr", "cross": "lr", "right": "r", "full": ""}.get(
+        node.kind, "l"
+    )
+    paired = list(zip(parts.left_keys, parts.right_keys, strict=True))
+    frees = (
+        {a: p for a, p in left.closes.items()
+         if "l" in sides or any(a == x and y in right.closes for x, y in paired)},
+        {b: p for b, p in right.closes.items()
+         if "r" in sides or any(b == y and x in left.closes for x, y in paired)},
+    )  # fmt: skip
+
+    def make() -> ConditionJoin:
+        made = ConditionJoin(
+            node.schema, (left.schema, right.schema), search, node.kind, build.options.timezone,
+            frees,
+        )  # fmt: skip
+        grows = left.append_only and right.append_only
+        made.append_only = grows and node.kind in ("inner", "cross", "semi")
+        made.lateness_us = max(left.lateness_us, right.lateness_us)
+        if "l" in sides:
+            move(left, made, {i: [i] for i in range(n)})
+        if "r" in sides:
+            move(right, made, {i: [n + i] for i in range(parts.right_width)})
+        return made
+
+    keys = (parts.left_keys, parts.right_keys, parts.null_safe)
+    what = (node.kind, keys, parts.residual, search.ranges, build.options.timezone, node.schema)
+    return build.add("condition-join", sources, what, make, private=True)
