@@ -183,6 +183,34 @@ class Circuit:
         self._fresh.discard(node.id)
         del self._by_label[node.label]
 
+    def take_over(self, other: Circuit, place: dict[int, int], labels: Mapping[int, str]) -> None:
+        """Move the nodes of another circuit in, with their state, behind all that are here.
+
+        place: nodes of the other circuit that stand for nodes of this one → their numbers here; it
+        is completed. labels: of the nodes that move. The other circuit is not to be used any more.
+        """
+        for node_id in sorted(other.nodes):
+            if node_id in place:
+                continue
+            node = other.nodes[node_id]
+            if labels[node_id] in self._by_label:
+                raise ValueError(f"two nodes named {labels[node_id]}")
+            place[node_id] = node.id = self._next_id
+            self._next_id += 1
+            node.label = labels[node_id]
+            node.inputs = tuple(place[i] for i in node.inputs)
+            node.sources = tuple(self.nodes[i] for i in node.inputs)
+            node.consumers = []
+            for port, source in enumerate(node.inputs):
+                self.nodes[source].consumers.append((node.id, port))
+            self.nodes[node.id] = node
+            self._by_label[node.label] = node.id
+            if node_id in other._timed:
+                self._timed[node.id] = node
+            if node_id in other._fresh:
+                self._fresh.add(node.id)
+            _relocate(node.operator, place)
+
     def cone(self, node_id: int) -> list[int]:
         """The node and everything it reads, in topological order."""
         seen: set[int] = set()
@@ -311,6 +339,15 @@ class Circuit:
             node.operator.load(states[node.label])
             node.watermark = node.operator.watermark = watermarks[node.label]
         self._fresh.clear()
+
+
+def _relocate(operator: Operator, place: Mapping[int, int]) -> None:
+    """Origins speak of nodes by their numbers."""
+    for name in ("origins", "input_origins"):
+        origins = getattr(operator, name, None)
+        if origins:
+            moved = {i: (place.get(node, node), column) for i, (node, column) in origins.items()}
+            setattr(operator, name, moved)
 
 
 class _Run:

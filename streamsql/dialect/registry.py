@@ -17,6 +17,7 @@ from streamsql.dialect.utility.delete import parse_delete, parse_truncate
 from streamsql.dialect.utility.drop import parse_drop, parse_terminate
 from streamsql.dialect.utility.explain import parse_explain
 from streamsql.dialect.utility.insert import parse_insert
+from streamsql.dialect.utility.jobs import parse_cancel
 from streamsql.dialect.utility.merge import parse_merge
 from streamsql.dialect.utility.notify import parse_listen, parse_notify, parse_unlisten
 from streamsql.dialect.utility.prepared import parse_deallocate, parse_execute, parse_prepare
@@ -56,6 +57,7 @@ STATEMENTS: tuple[tuple[str, StatementParser], ...] = (
     ("DROP", parse_drop),
     ("ALTER", parse_alter),
     ("COMMENT", parse_comment),
+    ("CANCEL", parse_cancel),
     ("PAUSE", parse_pause),
     ("RESUME", parse_pause),
     ("TERMINATE", parse_terminate),

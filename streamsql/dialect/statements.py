@@ -469,6 +469,13 @@ class Verify(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CancelJobs(Statement):
+    """CANCEL JOB[S] n, …; ids None = all."""
+
+    ids: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Translate(Statement):
     """TRANSLATE '<statements>' [FROM 'dialect']; dialect None = the session's. start: offset of the
     string in the statement's text."""

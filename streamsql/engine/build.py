@@ -28,6 +28,7 @@ from streamsql.engine.ddl import (
     DdlOp,
     DropRelation,
     SetComment,
+    StartJob,
 )
 from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.layouts import Layout
@@ -42,6 +43,7 @@ from streamsql.engine.views import bind_view, compile_options
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
+    from streamsql.engine.jobs import Job
 
 
 class EngineFailed(BaseException):
@@ -55,6 +57,7 @@ class Built:
     changed: OIDs of relations with a new definition; replaced: those with a new query. suspended:
     views to stop. underpinned: (node of the rows before, what it was) of tables whose columns
     changed. layouts: those that nobody reads any more. released: holds on nodes to let go.
+    jobs: those that begin.
     """
 
     catalog: Catalog
@@ -72,6 +75,7 @@ class Built:
     indexes: list[KeyIndex] = field(default_factory=list)
     replaced: set[int] = field(default_factory=set)
     released: list[int] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
 
 
 class CatalogBuilder:
@@ -128,6 +132,9 @@ class CatalogBuilder:
                 alterations.alter(self.engine, op, built)
                 continue
             op.apply(built.catalog)
+            if isinstance(op, StartJob):
+                relation = built.catalog.bound(op.relation)
+                built.jobs.append(self.engine.jobs.begin(relation, background=op.background))
             if isinstance(op, CreateRelation):
                 self._create(op, request, built)
         built.layouts = built.catalog.prune_layouts()
@@ -146,7 +153,11 @@ class CatalogBuilder:
             built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
             built.nodes[relation.oid] = self.source_node(relation)
         elif relation.kind == "materialized_view":
-            self.build_view(relation, built)
+            job = self.engine.jobs.ready(relation.oid)
+            if job is None:
+                self.build_view(relation, built)
+            else:
+                self.engine.jobs.move_in(job, relation, built)
             alterations.add_layouts(self.engine, relation, built.catalog, built.nodes)
         elif relation.kind == "index":
             built.indexes.append(self.engine.indexes.build(relation, built))
@@ -303,6 +314,7 @@ class CatalogBuilder:
                 if relation.oid not in built.catalog.relations:
                     self._drop(relation)
             alterations.finish(engine, built)
+            engine.jobs.after(built)
             engine.catalog.adopt(built.catalog)
 
         alterations.replace_sources(engine, built)
@@ -312,6 +324,8 @@ class CatalogBuilder:
         engine.recordings.sync()
         for step in built.steps:
             engine.system.record(tick, step)
+        for job in built.jobs:
+            engine.jobs.launch(job)
 
     def _first_rows(self, oid: int, built: Built, tick: Tick) -> Delta | None:
         """Put its rows into a new view. One that takes another's place, with the same columns, goes

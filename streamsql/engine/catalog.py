@@ -61,6 +61,7 @@ class _State:
     names: dict[tuple[str, str], int] = field(default_factory=dict)
     comments: dict[tuple[int, int], str] = field(default_factory=dict)
     layouts: dict[int, Layout] = field(default_factory=dict)
+    jobs: dict[int, tuple[Relation, bool]] = field(default_factory=dict)
     version: int = 0
 
 
@@ -120,6 +121,11 @@ class Catalog:
     def layouts(self) -> dict[int, Layout]:
         """OID → an older layout of a relation, which some view reads."""
         return self._state.layouts
+
+    @property
+    def jobs(self) -> dict[int, tuple[Relation, bool]]:
+        """OID → (a view that is being made, whether in the background)."""
+        return self._state.jobs
 
     def known(self, oid: int) -> Relation | None:
         """The relation of an OID; that of a layout is the relation as it was."""
@@ -248,6 +254,7 @@ class Catalog:
             names=dict(state.names),
             comments=dict(state.comments),
             layouts=dict(state.layouts),
+            jobs=dict(state.jobs),
         )
         return copy
 
@@ -267,9 +274,29 @@ class Catalog:
         """Raises: DuplicateTable (42P07), UndefinedSchema (3F000)."""
         if relation.schema not in self.schemas:
             raise UndefinedSchema(f'schema "{relation.schema}" does not exist')
-        if self.get(relation.schema, relation.name) is not None:
-            raise DuplicateTable(f'relation "{relation.name}" already exists')
+        self._check_free(relation)
         self._insert(relation)
+
+    def _check_free(self, relation: Relation) -> None:
+        name = relation.schema, relation.name
+        if self.get(*name) is not None:
+            raise DuplicateTable(f'relation "{relation.name}" already exists')
+        if any((other.schema, other.name) == name for other, _ in self.jobs.values()):
+            raise DuplicateTable(
+                f'relation "{relation.name}" is being created',
+                hint="SHOW JOBS shows how far it is; CANCEL JOB stops it.",
+            )
+
+    def start_job(self, relation: Relation, *, background: bool) -> None:
+        """A view begins to be made; its name is taken. Raises: DuplicateTable (42P07)."""
+        self._check_free(relation)
+        self._state.jobs[relation.oid] = (relation, background)
+        self._changed()
+
+    def end_job(self, oid: int) -> None:
+        """The view is made, or will not be."""
+        self._state.jobs.pop(oid, None)
+        self._changed()
 
     def replace(self, relation: Relation) -> None:
         """Put a new definition in the place of the one with the same OID."""

@@ -161,6 +161,7 @@ def catalog_to_json(catalog: Catalog) -> Json:
         "relations": [relation_to_json(r) for r in kept],
         "comments": [[oid, attnum, text] for (oid, attnum), text in catalog.comments.items()],
         "layouts": [layout_to_json(layout) for layout in catalog.layouts.values()],
+        "jobs": [[relation_to_json(r), behind] for r, behind in catalog.jobs.values()],
     }
 
 
@@ -173,5 +174,7 @@ def load_catalog(data: Json, catalog: Catalog) -> None:
         catalog.add(relation_from_json(entry, catalog))
     for layout in data.get("layouts", []):
         catalog.add_layout(layout_from_json(layout))
+    for entry, behind in data.get("jobs", []):
+        catalog.start_job(relation_from_json(entry, catalog), background=behind)
     for oid, attnum, text in data["comments"]:
         catalog.set_comment(oid, attnum, text)

@@ -141,6 +141,45 @@ class DropRelation:
 
 
 @dataclass(frozen=True)
+class StartJob:
+    """A materialized view begins to be made (`jobs`). background: nobody waits for it. bases: see
+    `CreateRelation`."""
+
+    relation: Relation
+    background: bool = False
+    bases: tuple[Relation, ...] = field(default=(), compare=False)
+
+    def apply(self, catalog: Catalog) -> None:
+        for name, oid in self.relation.references.items():
+            if oid not in catalog.relations:
+                raise UndefinedTable(f'relation "{name}" does not exist')
+        for base in self.bases:
+            if catalog.relations[base.oid].columns != base.columns:
+                raise concurrent_update()
+        catalog.start_job(self.relation, background=self.background)
+
+    def to_json(self) -> Json:
+        return {
+            "op": "start_job",
+            "relation": relation_to_json(self.relation),
+            "background": self.background,
+        }
+
+
+@dataclass(frozen=True)
+class EndJob:
+    """A view is made, or will not be."""
+
+    oid: int
+
+    def apply(self, catalog: Catalog) -> None:
+        catalog.end_job(self.oid)
+
+    def to_json(self) -> Json:
+        return {"op": "end_job", "oid": self.oid}
+
+
+@dataclass(frozen=True)
 class CreateSchemaOp:
     """CREATE SCHEMA."""
 
@@ -191,6 +230,10 @@ def op_from_json(data: Json, catalog: Catalog) -> Any:
         layouts = tuple(layout_from_json(layout) for layout in data["layouts"])
         relations = tuple(relation_from_json(r, catalog) for r in data["relations"])
         return AlterRelations(relations, layouts, rows)
+    if kind == "start_job":
+        return StartJob(relation_from_json(data["relation"], catalog), data["background"])
+    if kind == "end_job":
+        return EndJob(data["oid"])
     if kind == "drop":
         return DropRelation(data["oid"], data["name"])
     if kind == "create_schema":

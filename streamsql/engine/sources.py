@@ -209,16 +209,18 @@ class SourceRuntime:
         if last:
             self.runs[-1] = last
 
-    def history(self, now_us: int) -> Delta:
-        """All rows delivered so far, read again from the beginning, with their watermarks."""
+    def history(self, now_us: int, runs: list[list[Any]] | None = None) -> Delta:
+        """All rows delivered so far (those of `runs`, which were delivered at some moment), read
+        again from the beginning, with their watermarks."""
+        runs = self.runs if runs is None else runs
         wanted: dict[str, int] = {}
-        for partition, n in self.runs:
+        for partition, n in runs:
             wanted[partition] = wanted.get(partition, 0) + n
         rows = self._read_again(wanted)
         tracker: WatermarkTracker | None = watermark_tracker(self.relation, self._program)
         offsets = dict.fromkeys(wanted, 0)
         parts: list[Delta] = []
-        for partition, n in self.runs:
+        for partition, n in runs:
             part = rows[partition].slice(offsets[partition], n)
             offsets[partition] += n
             before = None

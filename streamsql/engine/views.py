@@ -41,4 +41,5 @@ def compile_options(relation: Relation) -> Options:
         on_error=relation.options.get("on_error", "skip"),
         timezone=relation.context.timezone,
         on_close=relation.emit == "on_window_close",
+        private=frozenset(relation.extra.get("private", ())),
     )

@@ -18,7 +18,8 @@ class Options:
     """What a view may choose, and what the catalog knows of its inputs.
 
     view_id: the catalog's OID, which keeps nodes that can not be shared apart. on_error: skip, null
-    or fail. on_close: EMIT ON WINDOW CLOSE.
+    or fail. on_close: EMIT ON WINDOW CLOSE. private: labels that other views had when this one was
+    filled beside the circuit: it has nodes of its own for them.
     """
 
     view_id: int = 0
@@ -27,11 +28,16 @@ class Options:
     on_error: str = "skip"
     timezone: str = "UTC"
     on_close: bool = False
+    private: frozenset[str] = frozenset()
 
 
 Lower = Callable[[Any, "Builder"], int | None]
 """(logical node, builder) -> the circuit node that computes it, or None = "not mine"."""
 
+
+Recipe = tuple[str, Any, bool]
+"""name and what of `Builder.add`, and whether the node is private: its label follows from these and
+the labels of its inputs."""
 
 Mark = tuple[int, dict[int, tuple[LogicalPlan, int]]]
 """Where `Builder.undo` goes back to."""
@@ -55,6 +61,7 @@ class Builder:
         self.options = options
         self.registry = registry
         self.new_nodes: list[int] = []
+        self.recipes: dict[int, Recipe] = {}
         self.closing: list[LogicalPlan] = []
         self._known = frozenset(sources.values())
         self._lowered: dict[int, tuple[LogicalPlan, int]] = {}
@@ -92,15 +99,14 @@ class Builder:
         node is shared depends on the plan alone: a restart must find the state under its label.
         """
         below = [self.circuit.nodes[i].label for i in inputs]
-        if private or not all(self.circuit.can_list(i, self._known) for i in inputs):
-            text = label(name, what, below, self.options.view_id)
-        else:
-            text = label(name, what, below)
+        alone = private or not all(self.circuit.can_list(i, self._known) for i in inputs)
+        text = node_label(name, what, below, self.options, private=alone)
         found = self.circuit.find(text)
         if found is not None:
             return found
         node = self.circuit.add(make(), inputs, text, private=private)
         self.new_nodes.append(node)
+        self.recipes[node] = (name, what, alone)
         return node
 
     def closes_here(self, plan: LogicalPlan) -> bool:
@@ -124,3 +130,13 @@ class Builder:
         self.new_nodes = [n for n in self.new_nodes if n not in gone]
         self._lowered = {k: v for k, v in lowered.items() if v[1] not in gone}
         self.closing.clear()
+
+
+def node_label(
+    name: str, what: Any, below: Sequence[str], options: Options, *, private: bool
+) -> str:
+    """The label of a node. private: no other view may share it."""
+    text = label(name, what, list(below))
+    if private or text in options.private:
+        return label(name, what, list(below), options.view_id)
+    return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamsql.circuit.graph import Circuit, Node
 from streamsql.circuit.operator import Operator, Step
@@ -11,6 +11,7 @@ from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.operators import OPERATORS, Builder, Options
+from streamsql.operators.builder import Recipe
 from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
@@ -24,8 +25,8 @@ class CompiledView:
     """A view in the circuit.
 
     output: the node whose deltas are the view's changes. new_nodes: nodes that did not exist
-    before:
-    they wait for `Circuit.backfill`. nodes: everything the view reads, in topological order.
+    before: they wait for `Circuit.backfill`. nodes: everything the view reads, in topological
+    order. recipes: what the labels of the new nodes are made of.
     """
 
     circuit: Circuit
@@ -33,6 +34,7 @@ class CompiledView:
     options: Options
     output: int
     new_nodes: tuple[int, ...]
+    recipes: Mapping[int, Recipe] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -145,4 +147,4 @@ def compile_view(
         raise
     # for views over this one, its rows are where their late rows come from
     circuit.nodes[output].operator.origins = {i: (output, i) for i in range(len(plan.schema))}
-    return CompiledView(circuit, plan, options, output, tuple(build.new_nodes))
+    return CompiledView(circuit, plan, options, output, tuple(build.new_nodes), build.recipes)

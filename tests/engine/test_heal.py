@@ -50,7 +50,7 @@ def test_reads_of_failed_views_give_the_reason(views, fails):
     views.execute("INSERT INTO t VALUES (3, 3)")
     assert "boom" in fails("SELECT * FROM bad", "XX000").message
     fails("SELECT * FROM upon", "XX000")
-    status = dict(views.execute("SELECT name, status FROM streamsql.jobs").fetchall())
+    status = dict(views.execute("SELECT relation, state FROM streamsql.jobs").fetchall())
     assert status == {"good": "running", "bad": "failed", "upon": "failed", "chain": "running"}
 
 

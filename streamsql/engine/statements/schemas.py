@@ -79,6 +79,8 @@ def run_drop(
     roots: list[Relation] = []
     for name in statement.names:
         found = session.catalog.resolve(name, session.search_path)
+        if found is None and statement.kind == "materialized view" and stop_making(session, name):
+            continue
         if found is None:
             missing(session, statement, name)
         else:
@@ -87,6 +89,17 @@ def run_drop(
     if roots:
         session.change_catalog_all(drop_operations(session, roots, cascade=statement.cascade))
     return Result(tag)
+
+
+def stop_making(session: Session, name: tuple[str, ...]) -> bool:
+    """DROP of a view that is being made: its job is cancelled. Whether there was one."""
+    jobs = session.engine.jobs
+    schemas = name[-2:-1] or session.search_path
+    found = next((j for s in schemas if (j := jobs.named(s, name[-1])) is not None), None)
+    if found is None:
+        return False
+    jobs.cancel((found.id,), "the view was dropped while it was being created")
+    return True
 
 
 def missing(session: Session, statement: Drop, name: tuple[str, ...]) -> None:

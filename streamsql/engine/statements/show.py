@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import FeatureNotSupported, UndefinedObject, UndefinedSchema
-from streamsql.core.types import BIGINT, BOOLEAN, TEXT, SqlType
+from streamsql.core.types import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, SqlType
 from streamsql.dialect.statements import Describe, Name, ShowCreate, ShowObjects
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.catalog import DATABASE
@@ -43,10 +43,25 @@ RELATION_KINDS = {
     "materialized views": "materialized_view",
 }
 SHAPES: dict[str, Columns] = {
-    "jobs": (("Id", BIGINT), ("Name", TEXT), ("Type", TEXT), ("Status", TEXT), ("Error", TEXT)),
+    "jobs": (
+        ("Id", BIGINT),
+        ("Kind", TEXT),
+        ("Relation", TEXT),
+        ("Statement", TEXT),
+        ("State", TEXT),
+        ("Rows Done", BIGINT),
+        ("Rows Estimated", BIGINT),
+        ("Progress", DOUBLE),
+        ("Started", TIMESTAMPTZ),
+        ("Error", TEXT),
+    ),
     "columns": COLUMNS,
     "indexes": (
-        ("Name", TEXT), ("On", TEXT), ("Key", TEXT), ("Include", TEXT), ("Unique", BOOLEAN)
+        ("Name", TEXT),
+        ("On", TEXT),
+        ("Key", TEXT),
+        ("Include", TEXT),
+        ("Unique", BOOLEAN),
     ),
     "subscriptions": SUBSCRIPTION_COLUMNS,
     "subscription cursors": CURSOR_COLUMNS,
@@ -151,7 +166,8 @@ def run_show(
     columns = shape(statement)
     rows = list(_rows(session, statement))
     if statement.like is not None and rows:
-        names = pa.array([row[0] for row in rows], pa.string())
+        at = 2 if statement.kind == "jobs" else 0
+        names = pa.array([row[at] for row in rows], pa.string())
         keep = pc.match_like(names, statement.like).to_pylist()
         rows = [row for row, kept in zip(rows, keep, strict=True) if kept]
     return rows_result("SHOW", columns, rows)
