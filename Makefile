@@ -34,7 +34,7 @@ test: check
 	  $(VENV)/bin/pytest -q --last-failed --last-failed-no-failures none tests
 
 test-deep: $(VENV)/.installed-dev
-	STREAMSQL_DEEP=1 $(VENV)/bin/pytest -q -n 2 -p no:cacheprovider tests/oracle tests/double_run tests/plan tests/dialect tests/operators tests/engine tests/state tests/kernels
+	STREAMSQL_DEEP=1 $(VENV)/bin/pytest -q -n 2 -p no:cacheprovider tests/oracle tests/double_run tests/plan tests/dialect tests/operators tests/engine tests/state tests/kernels tests/server/test_cost_bench.py
 
 bench: $(VENV)/.installed-dev
 	$(VENV)/bin/streamsql bench

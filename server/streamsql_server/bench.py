@@ -1,4 +1,4 @@
-"""`streamsql bench`: throughput as ratios to DuckDB, latency, growth and memory.
+"""`streamsql bench`: throughput as ratios to DuckDB, latency, growth, memory and cost of a change.
 
 Every ratio is taken in one run, on one core: the engine maintains a view while 100,000-row ticks
 of Nexmark bids arrive; DuckDB, with one thread, answers the same query once over the same rows,
@@ -13,9 +13,9 @@ import json
 import sys
 from pathlib import Path
 
-from streamsql_server.benchmark import growth, latency, memory, nexmark, throughput
+from streamsql_server.benchmark import cost, growth, latency, memory, nexmark, throughput
 
-SUITES = ("throughput", "nexmark", "growth", "latency", "memory")
+SUITES = ("throughput", "nexmark", "growth", "latency", "memory", "cost")
 
 
 def run_bench(arguments: list[str] | None = None) -> int:
@@ -27,6 +27,8 @@ def run_bench(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=2, help="runs of each side; the best counts")
     parser.add_argument("--only", default="", help=f"suites, of {', '.join(SUITES)}")
     parser.add_argument("--query", default="", help="throughput or Nexmark queries, with commas")
+    parser.add_argument("--operator", default="", help="cost: parts of names, with commas")
+    parser.add_argument("--huge", action="store_true", help="cost: states of 10,000,000 rows too")
     parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args(arguments)
     suites = [s for s in given.only.split(",") if s] or list(SUITES)
@@ -50,6 +52,8 @@ def run_bench(arguments: list[str] | None = None) -> int:
         figures["latency"] = latency.run()
     if "memory" in suites:
         figures["memory"] = memory.run()
+    if "cost" in suites:
+        figures["cost"] = cost.run(given.huge, tuple(o for o in given.operator.split(",") if o))
     if given.json:
         given.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if not right:

@@ -1,0 +1,157 @@
+"""Does the cost of a tick follow the size of its change? The same change over states that grow.
+
+For each stateful operator: 1,000 rows come, then go again, while the state holds 10,000 rows,
+100,000, 1,000,000 (and 10,000,000 with --huge). The first figure is the processor time of a whole
+INSERT, the second the time that the operators of the view report for a tick of deletes; the best of
+some ticks, because machines are shared. Ideal: the same in every column.
+
+Then 1,000 windows go by over sources that keep no rows: state and memory after 200, 600 and 1,000.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql_server.benchmark.closing import WINDOWED
+from streamsql_server.benchmark.cost_cases import CASES, Case
+
+SIZES = (10_000, 100_000, 1_000_000)
+HUGE = 10_000_000
+DELTA = 1_000
+TICKS = 9
+FILL_ROWS = 250_000
+GROWTH_MAX = 2.0
+COLUMNS = "id BIGINT PRIMARY KEY, k BIGINT, v BIGINT, ts TIMESTAMP"
+EPOCH_US = 1_700_000_000_000_000
+
+
+def run(huge: bool = False, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Print both tables; returns the figures. only: parts of names of cases."""
+    sizes = (*SIZES, HUGE) if huge else SIZES
+    cases = [c for c in CASES if not only or any(o in c.name for o in only)]
+    print(f"{'milliseconds a tick of 1,000 rows':34}" + "".join(f"{s:>20,}" for s in sizes))
+    print(f"{'':34}" + f"{'insert    delete':>20}" * len(sizes) + f"{'growth':>10}")
+    found = [_row(case, sizes) for case in cases]
+    grown = [f["name"] for f in found if f["growth"] > GROWTH_MAX]
+    print(f"more than {GROWTH_MAX:.0f} times: {', '.join(grown) or 'none'}")
+    windows = [_windows(name) for name in WINDOWED if not only or any(o in name for o in only)]
+    return {"cost": found, "closing": windows}
+
+
+def _row(case: Case, sizes: tuple[int, ...]) -> dict[str, Any]:
+    """All sizes of a case, each in a process of its own; growth: the larger of the two."""
+    figures = [_child("cost", case.name, str(size)) for size in sizes]
+    growth = max(
+        max(f[part] for f in figures) / min(f[part] for f in figures)
+        for part in ("insert_ms", "delete_ms")
+    )
+    text = "".join(f"{f['insert_ms']:10.2f}{f['delete_ms']:10.2f}" for f in figures)
+    print(f"{case.name:34}{text}{growth:9.2f}x", flush=True)
+    return {"name": case.name, "sizes": figures, "growth": growth, "why": case.why}
+
+
+def _windows(name: str) -> dict[str, Any]:
+    figures: dict[str, Any] = _child("closing", name, "")
+    rows = ", ".join(f"{n:,}" for n in figures["state_rows"])
+    memory = ", ".join(f"{m:.0f}" for m in figures["rss_mb"])
+    print(f"1,000 windows, {name:22} state rows {rows}; RSS MB {memory}", flush=True)
+    return {"name": name, **figures}
+
+
+def _child(kind: str, name: str, argument: str) -> Any:
+    program = (
+        f"from streamsql_server.benchmark import cost; cost.child({kind!r}, {name!r}, {argument!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def child(kind: str, name: str, argument: str) -> None:
+    """One measurement, printed as JSON."""
+    if kind == "cost":
+        print(json.dumps(measure(next(c for c in CASES if c.name == name), int(argument))))
+    else:
+        from streamsql_server.benchmark.closing import measure_windows
+
+        print(json.dumps(measure_windows(name)))
+
+
+# one case of one size ---------------------------------------------------------------------------
+def measure(case: Case, rows: int) -> dict[str, float]:
+    """{insert_ms, delete_ms, rss_mb} of a tick of DELTA rows over a state of `rows` rows a side."""
+    import streamsql
+
+    random = np.random.default_rng(3)
+    with streamsql.connect() as db:
+        for table in ("a", "b"):
+            db.execute(f"CREATE TABLE {table} ({COLUMNS})")
+        db.execute(f"CREATE MATERIALIZED VIEW m AS {case.sql}")
+        for table in ("a", "b") if case.both else ("a",):
+            for start in range(0, rows, FILL_ROWS):
+                db.insert(table, _rows(random, start, min(FILL_ROWS, rows - start), rows))
+        gc.collect()
+        gc.freeze()  # the collector's own passes grow with the program, not with the change
+        inserts, deletes = [], []
+        for tick in range(TICKS):
+            first = rows + tick * DELTA
+            given = _rows(random, first, DELTA, rows)
+            begin = time.process_time()
+            db.insert("a", given)
+            inserts.append(time.process_time() - begin)
+        for tick in range(TICKS):
+            first = rows + tick * DELTA
+            before = _busy_ms(db)
+            ids = ", ".join(map(str, range(first, first + DELTA)))
+            db.execute(f"DELETE FROM a WHERE id IN ({ids})")
+            deletes.append(_busy_ms(db) - before)
+    return {
+        "rows": rows, "insert_ms": min(inserts) * 1e3, "delete_ms": max(min(deletes), 1e-3),
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }  # fmt: skip
+
+
+def _rows(random: np.random.Generator, first: int, count: int, state: int) -> pa.Table:
+    """Rows whose groups lie all over a state of that many rows."""
+    ids = np.arange(first, first + count)
+    keys = ids % (state // 10) if first < state else random.integers(0, state // 10, count)
+    seconds = ids if first < state else random.integers(0, state, count)
+    return pa.table({
+        "id": ids, "k": keys, "v": random.integers(0, 1_000_000, count),
+        "ts": pa.array(EPOCH_US + seconds * 1_000_000, pa.timestamp("us")),
+    })  # fmt: skip
+
+
+def _busy_ms(db: Any) -> float:
+    """What the view's operators have taken so far."""
+    text = db.execute("EXPLAIN (ANALYZE, FORMAT JSON) MATERIALIZED VIEW m").fetchall()[0][0]
+    return sum(times(json.loads(text), "time ms").values())
+
+
+def times(node: dict[str, Any], what: str) -> dict[int, float]:
+    """A figure of every node of an EXPLAIN in JSON, by its number."""
+    found = {int(node["node"]): float(node.get(what, 0))}
+    for part in node.get("inputs", ()):
+        found.update(times(part, what))
+    return found
+
+
+def rss_mb() -> float:
+    """Memory of this process now."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(status.read_text().split()[1]) * resource.getpagesize() / 2**20
