@@ -54,6 +54,7 @@ class _Generator(RisingWave.Generator):
         exp.RespectNulls: lambda self, node: f"{self.sql(node, 'this')} RESPECT NULLS",
         exp.TableAlias: lambda self, node: self.table_alias(node),
         exp.Distinct: lambda self, node: self.distinct(node),
+        exp.Group: lambda self, node: self.group(node),
         exp.Pow: lambda self, node: self.binary(node, "^"),
         exp.BitwiseXor: lambda self, node: self.binary(node, "#"),
         exp.Operator: lambda self, node: (
@@ -85,6 +86,13 @@ class _Generator(RisingWave.Generator):
             return f"DISTINCT ON ({self.expressions(keys, flat=True)})"
         arguments = self.expressions(node, flat=True)
         return f"DISTINCT {arguments}" if arguments else "DISTINCT"
+
+    def group(self, node: exp.Group) -> str:
+        """GROUP BY, with DISTINCT among its sets."""
+        text = self.group_sql(node)
+        if not node.args.get("distinct"):
+            return text
+        return text.replace("GROUP BY", "GROUP BY DISTINCT", 1)
 
     def quantified(self, node: exp.Expression) -> str:
         """(subquery) or (array) after ANY and ALL."""

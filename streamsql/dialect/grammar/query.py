@@ -320,8 +320,7 @@ class QueryGrammar(RelationGrammar):
     def _group_by(self) -> exp.Group:
         token = self.token
         self.expect("GROUP", "BY")
-        if not self.accept("ALL"):
-            self.accept("DISTINCT")
+        distinct = not self.accept("ALL") and bool(self.accept("DISTINCT"))
         plain: list[exp.Expression] = []
         sets: dict[str, list[exp.Expression]] = {"grouping_sets": [], "cube": [], "rollup": []}
         for item in self.comma_list(self._group_item):
@@ -334,7 +333,7 @@ class QueryGrammar(RelationGrammar):
             else:
                 plain.append(item)
         given = {name: items for name, items in sets.items() if items}
-        return mark(exp.Group(expressions=plain, **given), token)
+        return mark(exp.Group(expressions=plain, distinct=distinct or None, **given), token)
 
     def _group_item(self) -> exp.Expression:
         token = self.token

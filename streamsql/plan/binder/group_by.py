@@ -43,6 +43,8 @@ def bind_group_by(node: exp.Group, binder: ExprBinder, targets: Sequence[Target]
         for item in found if isinstance(found, list) else []:
             factors.append(bind.sets(item))
     combined = _cross(factors)
+    if node.args.get("distinct"):
+        combined = list(dict.fromkeys(combined))
     everything = set(range(len(grouping.keys)))
     if len(combined) == 1 and set(combined[0]) == everything:
         return grouping
