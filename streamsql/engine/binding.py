@@ -23,13 +23,15 @@ class BindScope:
     """What binding depends on besides the statement; `cache_key` says it for a cache.
 
     inline: materialized views that are not built yet (made in this transaction): read as views.
-    extra: names that hide the catalog's, for the target of UPDATE and DELETE.
+    extra: names that hide the catalog's, for the target of UPDATE and DELETE. pg_catalog: whether
+    PostgreSQL's catalog relations are known too.
     """
 
     catalog: Catalog
     definition: DefinitionContext
     inline: frozenset[int] = frozenset()
     extra: Mapping[tuple[str, ...], RelationInfo] = field(default_factory=dict)
+    pg_catalog: bool = False
 
     @property
     def cache_key(self) -> tuple[Any, ...]:
@@ -47,7 +49,12 @@ class BindScope:
         relation = self.relation(parts)
         if relation is not None:
             check_readable(relation)
-        return None if relation is None else relation_info(relation, self.inline)
+            return relation_info(relation, self.inline)
+        if not self.pg_catalog:
+            return None
+        from streamsql.engine.pgcatalog.mixed import mixed_relation
+
+        return mixed_relation(parts)
 
     def context(
         self,

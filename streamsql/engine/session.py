@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,12 +26,14 @@ from streamsql.core.errors import (
 from streamsql.core.types import TEXT, SqlType
 from streamsql.dialect import position_of_name
 from streamsql.dialect.statements import Delete, Insert, Statement, Update
+from streamsql.engine.activity import Activity
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import DdlOp, DropRelation, DropSchemaOp
 from streamsql.engine.dml.given import Given, view_with
 from streamsql.engine.parameters import guess_type, literals, numbered, positional, type_of_oid
+from streamsql.engine.pgcatalog.mixed import with_catalog
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
@@ -67,6 +70,7 @@ class Session:
         self.notices: list[Notice] = []
         self.closed = False
         self.written_version: int | None = None
+        self.activity = Activity()
         self._lock = threading.RLock()
 
     # --- SessionApi -----------------------------------------------------------------------------
@@ -122,7 +126,7 @@ class Session:
             self.token.start()
             prepared = statement if isinstance(statement, Prepared) else None
             tree: Statement = statement if prepared is None else prepared.statement
-            with self._guard(tree), self._timeout():
+            with self.activity.statement(tree.sql), self._guard(tree), self._timeout():
                 handler = handler_of(tree)
                 self._check_transaction(handler)
                 for text in tree.notices:
@@ -248,6 +252,11 @@ class Session:
         extra = {} if self.given is None else self.given.relations
         return BindScope(self.catalog, self.definition_context, inline, extra)
 
+    @property
+    def reading_scope(self) -> BindScope:
+        """The same for what is read at once, where PostgreSQL's catalog is known too."""
+        return replace(self.scope, pg_catalog=True)
+
     def notice(
         self, message: str, *, severity: str = "NOTICE", sqlstate: str = "00000",
         hint: str | None = None,
@@ -257,6 +266,9 @@ class Session:
 
     def read_view(self) -> ReadView:
         """What a statement reads: the newest version, or the transaction's."""
+        return with_catalog(self._version_view(), self)
+
+    def _version_view(self) -> ReadView:
         transaction = self.transaction
         if transaction is None:
             return self.engine.read_view()
@@ -340,6 +352,7 @@ class Session:
 
     # --- transactions ---------------------------------------------------------------------------
     def _new_transaction(self, *, implicit: bool = False, read_only: bool = False) -> Transaction:
+        self.activity.transaction_start = self.activity.query_start
         return Transaction(
             self.engine, self.variables.snapshot(), implicit=implicit, read_only=read_only
         )
@@ -457,10 +470,11 @@ class Session:
 
     def _with_notices(self, outcome: Outcome) -> Outcome:
         notices, self.notices = self.notices, []
-        if notices:
-            result = outcome[1] if isinstance(outcome, tuple) else outcome
-            if isinstance(result, Result):
-                result.notices[:0] = notices
+        result = outcome[1] if isinstance(outcome, tuple) else outcome
+        if isinstance(result, Result):
+            result.notices[:0] = notices
+            if result.streaming:
+                result.batches = self.activity.streaming(result.batches)
         return outcome
 
 

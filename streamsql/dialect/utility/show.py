@@ -33,6 +33,7 @@ KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DATABASES",), "databases"),
     (("CATALOGS",), "databases"),
     (("FUNCTIONS",), "functions"),
+    (("PROCESSLIST",), "processlist"),
 )
 _CREATE_KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("MATERIALIZED", "VIEW"), "materialized view"),
@@ -65,7 +66,7 @@ def parse_show(parser: Parser) -> Statement:
         parser.expect("SHOW", "INDEX")
         parser.advance()
         return ShowObjects(kind="indexes", relation=parser.object_name())
-    if parser.peek().key in ("PROCESSLIST", "CLUSTER", "SECRETS", "CONNECTIONS"):
+    if parser.peek().key in ("CLUSTER", "SECRETS", "CONNECTIONS"):
         raise FeatureNotSupported(
             f"SHOW {parser.peek().key} is not supported",
             position=parser.peek().start,

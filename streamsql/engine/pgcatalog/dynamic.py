@@ -19,8 +19,9 @@ Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 """Relation (`schema.name`) -> rows; columns that are not given have a default."""
 
-RELKIND = {"table": "r", "source": "r", "view": "v", "materialized_view": "m", "system": "v"}
+RELKIND = {"table": "r", "source": "r", "view": "v", "materialized_view": "m", "system": "r"}
 PG_CLASS, PG_NAMESPACE, PG_REWRITE, PG_CONSTRAINT, PG_ATTRDEF = 1259, 2615, 2618, 2606, 2604
+PG_DATABASE = 1262
 DEFAULT_COLLATION, BTREE, HEAP, BTREE_OPCLASS = 100, 403, 2, 1978
 _TEXT_KINDS = (Kind.TEXT, Kind.VARCHAR)
 
@@ -33,12 +34,17 @@ def catalog_rows(catalog: Catalog) -> Rows:
     indexed = {r.extra["of"] for r in catalog.relations.values() if r.kind == "index"}
     for relation in catalog.relations.values():
         _relation(rows, catalog, relation, indexed)
+    described = dict.fromkeys((s.oid for s in catalog.schemas.values()), PG_NAMESPACE)
+    for relation in catalog.relations.values():
+        described.update((k.constraint_oid, PG_CONSTRAINT) for k in relation.keys)
     for (oid, attnum), text in catalog.comments.items():
-        schemas = {s.oid for s in catalog.schemas.values()}
-        classoid = PG_NAMESPACE if oid in schemas else PG_CLASS
+        if oid == DATABASE_OID:
+            _add(rows, "pg_shdescription", objoid=oid, classoid=PG_DATABASE, description=text)
+            continue
         _add(
-            rows, "pg_description", objoid=oid, classoid=classoid, objsubid=attnum, description=text
-        )
+            rows, "pg_description", objoid=oid, classoid=described.get(oid, PG_CLASS),
+            objsubid=attnum, description=text,
+        )  # fmt: skip
     _add(
         rows, "pg_database", oid=DATABASE_OID, datname=DATABASE, datdba=OWNER_OID, encoding=6,
         datlocprovider="c", datallowconn=True, datconnlimit=-1, datfrozenxid=3, datminmxid=1,
@@ -64,7 +70,8 @@ def _relation(rows: Rows, catalog: Catalog, relation: Relation, indexed: set[int
         relfilenode=relation.oid if kind in "rm" else 0, reltuples=-1.0 if kind in "rm" else 0.0,
         relhasindex=bool(relation.keys) or relation.oid in indexed, relkind=kind,
         relnatts=len(relation.columns), relpersistence="t" if relation.temporary else "p",
-        relhasrules=kind == "v", relispopulated=True, relreplident="d" if kind in "rm" else "n",
+        relhasrules=kind == "v" or watermark_text(relation) is not None, relispopulated=True,
+        relreplident="d" if kind in "rm" else "n",
         relfrozenxid=3 if kind in "rm" else 0, relminmxid=1 if kind in "rm" else 0,
     )  # fmt: skip
     _row_type(rows, relation, namespace)
@@ -81,6 +88,9 @@ def _relation(rows: Rows, catalog: Catalog, relation: Relation, indexed: set[int
         _key(rows, relation, key, namespace)
     if kind in "vm":
         _definition(rows, catalog, relation)
+    watermark = watermark_text(relation)
+    if watermark is not None:
+        _rule(rows, relation, "watermark", watermark)
 
 
 def _row_type(rows: Rows, relation: Relation, namespace: int) -> None:
@@ -231,6 +241,30 @@ def _index(rows: Rows, catalog: Catalog, relation: Relation, namespace: int) -> 
         definition=index_definition(relation, owner),
     )  # fmt: skip
     _depends(rows, PG_CLASS, relation.oid, owner.oid, "a")
+
+
+def watermark_text(relation: Relation) -> str | None:
+    """The watermark of a table or source as the user wrote it, or None."""
+    statement = relation.statement
+    if not isinstance(statement, CreateTable) or statement.watermark is None:
+        return None
+    given = statement.watermark
+    if given.expression is not None:
+        value = expression_text(given.expression)
+    else:
+        span = (given.percentile_span_us or 0) / 1_000_000
+        value = f"PERCENTILE({given.percentile}, INTERVAL '{span:g} seconds')"
+    return f"WATERMARK FOR {quote_ident(given.column)} AS {value}"
+
+
+def _rule(rows: Rows, relation: Relation, name: str, text: str) -> None:
+    """What psql's `d` lists under "Rules": the one place for a property PostgreSQL has no word
+    for."""
+    _add(
+        rows, "pg_rewrite", oid=relation.oid * 1000, rulename=name, ev_class=relation.oid,
+        ev_type="3", ev_enabled="O", is_instead=False, ev_qual="<>",
+        ev_action=f"CREATE RULE {text}",
+    )  # fmt: skip
 
 
 def _definition(rows: Rows, catalog: Catalog, relation: Relation) -> None:

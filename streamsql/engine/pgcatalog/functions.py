@@ -154,7 +154,13 @@ CATALOG_FUNCTIONS: dict[str, Function] = {
     "pg_get_function_sqlbody": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
     "pg_get_function_arg_default": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
     "pg_get_triggerdef": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
-    "pg_get_ruledef": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
+    "pg_get_ruledef": Function(
+        t.TEXT_OID,
+        lambda c, a: (
+            f"(SELECT nullif(l.ev_action, '<>') FROM pgc.pg_rewrite l WHERE l.oid = {a[0]})"
+        ),
+        (t.OID, 0),
+    ),
     "pg_get_partkeydef": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
     "pg_get_partition_constraintdef": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),
     "pg_get_statisticsobjdef": _constant(t.TEXT_OID, "CAST(NULL AS VARCHAR)"),

@@ -22,6 +22,10 @@ Volatile = tuple[Any, Callable[[], pa.Table]]
 STARTED = datetime.datetime.now(datetime.UTC)
 
 
+IDLE = {"I": "idle", "T": "idle in transaction", "E": "idle in transaction (aborted)"}
+"""Transaction status → what pg_stat_activity calls a session that waits for its client."""
+
+
 class SessionInfo:
     """A view of one session for one query."""
 
@@ -72,7 +76,9 @@ class SessionInfo:
 
     def setting(self, name: str) -> str:
         """Value of a variable."""
-        return str(self._session.variables.get(name))
+        from streamsql.engine.statements.variables import value_of
+
+        return value_of(self._session, name)
 
     # --- relations ------------------------------------------------------------------------------
     def settings_table(self) -> pa.Table:
@@ -95,23 +101,41 @@ class SessionInfo:
             for name, old in zip(names, table["setting"].to_pylist(), strict=True)
         ]
         place = table.column_names.index("setting")
-        return table.set_column(place, "setting", pa.array(values, pa.string()))
+        table = table.set_column(place, "setting", pa.array(values, pa.string()))
+        known = {name.lower() for name in names}
+        more = [
+            {
+                "name": s.name, "setting": ours[s.name.lower()], "category": "streamsql",
+                "short_desc": s.description, "context": "user", "vartype": "string",
+                "source": "default", "boot_val": s.default, "reset_val": s.default,
+                "pending_restart": False,
+            }
+            for s in SETTINGS
+            if not s.inert and s.name.lower() not in known
+        ]  # fmt: skip
+        return pa.concat_tables([table, pa.Table.from_pylist(more, schema=table.schema)])
 
     def pg_stat_activity(self) -> pa.Table:
-        """The open sessions of the database."""
+        """The open sessions of the database, what they run and since when."""
         relation = system_relations()["pg_catalog", "pg_stat_activity"]
         database = getattr(self._session, "database", None)
-        sessions = list(getattr(database, "_sessions", ())) or [self._session]
+        sessions = list(getattr(database, "sessions", ())) or [self._session]
         rows = []
         for session in sorted(sessions, key=lambda s: s.backend_pid):
+            activity = session.activity
+            transaction = session.transaction
+            began = None if transaction is None else activity.transaction_start
+            active = activity.running > 0
             rows.append(
                 {
                     "datid": DATABASE_OID, "datname": DATABASE, "pid": session.backend_pid,
                     "usesysid": OWNER_OID, "usename": session.user,
                     "application_name": session.variables.get("application_name"),
-                    "backend_start": STARTED,
-                    "state": "active" if session is self._session else "idle", "query": "",
-                    "backend_type": "client backend",
+                    "backend_start": activity.connected,
+                    "xact_start": began or (activity.query_start if active else None),
+                    "query_start": activity.query_start, "state_change": activity.state_change,
+                    "state": "active" if active else IDLE[session.transaction_status],
+                    "query": activity.query, "backend_type": "client backend",
                 }
             )  # fmt: skip
         schema = relation.rows.schema

@@ -220,7 +220,7 @@ class Store:
         table = relation.rows
         if own:
             mine = own_table(relation, own)
-            if relation.name in ("pg_namespace", "schemata"):
+            if relation.name in OVERRIDDEN:
                 table = _without(table, relation, mine)
             table = pa.concat_tables([table, mine.select(table.column_names)])
         extra = _hidden_columns(relation, own or [])
@@ -300,11 +300,17 @@ def _default(type_: int) -> Any:
     return None
 
 
+OVERRIDDEN = {
+    "pg_namespace": "nspname", "schemata": "schema_name", "pg_shdescription": "objoid",
+}  # fmt: skip
+"""Relations of which some static rows give way to ours → the column that says which."""
+
+
 def _without(table: pa.Table, relation: SystemRelation, mine: pa.Table) -> pa.Table:
     """The static rows whose name is not one of ours."""
     import pyarrow.compute as pc
 
-    column = "nspname" if relation.name == "pg_namespace" else "schema_name"
+    column = OVERRIDDEN[relation.name]
     return table.filter(pc.invert(pc.is_in(table[column], mine[column].combine_chunks())))
 
 

@@ -60,7 +60,7 @@ def _add(rows: Rows, relation: str, **values: Any) -> None:
 
 def _pg_views(rows: Rows, relation: Relation) -> None:
     schema, name, kind = relation.schema, relation.name, relation.kind
-    if kind in ("table", "source"):
+    if kind in ("table", "source", "system"):
         _add(
             rows, "pg_catalog.pg_tables", schemaname=schema, tablename=name, tableowner=OWNER,
             tablespace=None, hasindexes=bool(relation.keys),
@@ -102,7 +102,7 @@ def _tables(rows: Rows, relation: Relation) -> None:
         "table_schema": relation.schema,
         "table_name": relation.name,
     }
-    is_view = relation.kind in ("view", "system")
+    is_view = relation.kind == "view"
     writable = "YES" if relation.kind == "table" else "NO"
     _add(
         rows, "information_schema.tables", **where,

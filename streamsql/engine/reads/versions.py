@@ -107,7 +107,9 @@ def mark_versions(
             if value not in slots:
                 slots.append(value)
             mark_table(table, slots.index(value))
-    marked = VersionedScope(scope.catalog, scope.definition, scope.inline, scope.extra)
+    marked = VersionedScope(
+        scope.catalog, scope.definition, scope.inline, scope.extra, scope.pg_catalog
+    )
     return tree, marked, slots
 
 

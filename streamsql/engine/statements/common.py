@@ -42,7 +42,7 @@ def bound_query(
     """The bound form of a statement's query."""
 
     def make() -> BoundSelect:
-        return bind_select(tree, session.scope, declared, statement.sql)
+        return bind_select(tree, session.reading_scope, declared, statement.sql)
 
     return cached(session, "query", statement, declared, make)
 

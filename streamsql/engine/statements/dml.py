@@ -37,7 +37,7 @@ def bound_insert(session: Session, statement: Insert, declared: Types) -> BoundI
         "insert",
         statement,
         declared,
-        lambda: bind_insert(statement, relation, session.scope, declared),
+        lambda: bind_insert(statement, relation, session.reading_scope, declared),
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from streamsql.core.errors import FeatureNotSupported, UndefinedObject, UndefinedSchema
 from streamsql.core.types import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, SqlType
 from streamsql.dialect.statements import Describe, Name, ShowCreate, ShowObjects
+from streamsql.engine.activity import now
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.catalog import DATABASE
 from streamsql.engine.indexes import indexes_of
@@ -65,6 +66,10 @@ SHAPES: dict[str, Columns] = {
     ),
     "subscriptions": SUBSCRIPTION_COLUMNS,
     "subscription cursors": CURSOR_COLUMNS,
+    "processlist": (
+        ("Id", BIGINT), ("User", TEXT), ("Database", TEXT), ("State", TEXT), ("Seconds", BIGINT),
+        ("Info", TEXT),
+    ),
     "functions": (("Name", TEXT), ("Kind", TEXT)),
 }
 
@@ -91,6 +96,8 @@ def _rows(session: Session, statement: ShowObjects) -> Rows:
         return subscription_rows(session, statement.schema)
     if kind == "subscription cursors":
         return cursor_rows(session)
+    if kind == "processlist":
+        return process_rows(session)
     if kind == "sinks":
         return []
     raise FeatureNotSupported(
@@ -103,9 +110,23 @@ def _relations(session: Session, statement: ShowObjects, kind: str) -> Rows:
     if schema is not None and schema not in session.catalog.schemas:
         raise UndefinedSchema(f'schema "{schema}" does not exist')
     path = {schema} if schema is not None else set(session.search_path)
+    if kind == "table" and schema == "streamsql":
+        kind = "system"
     return [
         (r.name,) for r in session.catalog.relations.values() if r.kind == kind and r.schema in path
     ]
+
+
+def process_rows(session: Session) -> Rows:
+    """SHOW PROCESSLIST: what the sessions run, and for how long."""
+    rows: list[Sequence[object]] = []
+    for s in session.database.sessions:
+        activity = s.activity
+        active = activity.running > 0
+        seconds = int((now() - activity.state_change).total_seconds())
+        state = "active" if active else "idle"
+        rows.append((s.backend_pid, s.user, DATABASE, state, seconds, activity.query or None))
+    return rows
 
 
 def column_rows(session: Session, relation: Relation) -> Rows:

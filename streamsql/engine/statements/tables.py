@@ -189,7 +189,7 @@ def create_as(
 ) -> Result:
     """CREATE TABLE name [(columns)] AS query."""
     assert statement.as_query is not None
-    bound = bind_select(statement.as_query, session.scope, [], statement.sql)
+    bound = bind_select(statement.as_query, session.reading_scope, [], statement.sql)
     names = [c.name for c in statement.columns] or list(bound.schema.names)
     if len(names) > len(bound.schema):
         raise SqlSyntaxError("too many column names were specified")
