@@ -16,7 +16,7 @@ from streamsql.dialect.lexer import Kind, Token, tokenize
 from streamsql.dialect.statements import CreateIndex, CreateTable, CreateView, Statement
 from streamsql.engine.pgcatalog.names import quote_ident
 
-_KIND_WORDS = frozenset({"TABLE", "SOURCE", "STREAM", "VIEW", "INDEX", "SINK"})
+_KIND_WORDS = frozenset({"TABLE", "SOURCE", "STREAM", "VIEW", "INDEX", "SINK", "SUBSCRIPTION"})
 _NAMES = (Kind.WORD, Kind.QUOTED)
 Edit = tuple[int, int, str]
 

@@ -8,7 +8,7 @@ from streamsql.dialect.utility.kinds import object_kind
 
 
 def parse_comment(parser: Parser) -> Statement:
-    """COMMENT ON kind n IS {'text' | NULL}; COLUMN takes relation.column."""
+    """COMMENT ON kind n IS {'text' | NULL}; COLUMN takes relation.column, CONSTRAINT its name ON the table."""
     parser.expect("COMMENT", "ON")
     column = None
     if parser.accept("COLUMN"):
@@ -17,6 +17,10 @@ def parse_comment(parser: Parser) -> Statement:
         if len(parts) < 2:
             raise parser.error(token, "column name must be qualified: syntax error")
         kind, name, column = "column", parts[:-1], parts[-1]
+    elif parser.accept("CONSTRAINT"):
+        kind, column = "constraint", parser.name()
+        parser.expect("ON")
+        name = parser.object_name()
     else:
         token = parser.token
         found = object_kind(parser)

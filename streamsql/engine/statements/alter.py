@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "view": ("view", "materialized_view"),
     "materialized view": ("materialized_view",),
     "index": ("index",),
+    "subscription": ("subscription",),
 }
 """ALTER <kind> → the kinds of relations it may be about. ALTER TABLE renames anything, as in
 PostgreSQL; what needs a table is checked by the action."""
@@ -110,7 +111,7 @@ def set_schema(session: Session, statement: Alter, relation: Relation) -> None:
 def swap_with(session: Session, statement: Alter, relation: Relation) -> None:
     """SWAP WITH: the two exchange their names; who reads them goes on reading the same rows."""
     other = session.catalog.lookup(statement.arguments["other"], session.search_path)
-    if other.kind != relation.kind or "index" in (other.kind, relation.kind):
+    if other.kind != relation.kind or other.kind in ("index", "subscription"):
         raise WrongObjectType(
             f"cannot swap {describe(relation)} with {describe(other)}",
             hint="Both have to be tables, sources, views or materialized views.",

@@ -43,7 +43,7 @@ def set_options(session: Session, statement: Alter, relation: Relation) -> None:
             options[name] = value
     if not options:
         return
-    if relation.kind in ("view", "index"):
+    if relation.kind in ("view", "index", "subscription"):
         raise WrongObjectType(f"cannot set options of {describe(relation)}")
     new = with_options(relation, options)
     redefinition = Redefinition(session.catalog)

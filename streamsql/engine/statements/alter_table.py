@@ -142,7 +142,7 @@ def unconnected(relation: Relation, what: str) -> None:
 def rename_column(session: Session, statement: Alter, relation: Relation) -> None:
     """RENAME COLUMN a TO b, of tables and of views."""
     old, new = statement.arguments["column"], statement.arguments["new_name"]
-    if relation.kind in ("index", "source"):
+    if relation.kind in ("index", "source", "subscription"):
         unconnected(relation, "rename columns")
         raise WrongObjectType(f"cannot rename columns of {describe(relation)}")
     unconnected(relation, "rename columns")

@@ -10,6 +10,7 @@ from streamsql.engine.api import Result
 from streamsql.engine.statements import (
     admin,
     alter,
+    comments,
     copy,
     cursors,
     dml,
@@ -57,7 +58,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.Drop: schemas.DROP,
     s.Alter: alter.HANDLER,
     s.CancelJobs: jobs.CANCEL,
-    s.Comment: schemas.COMMENT,
+    s.Comment: comments.COMMENT,
     s.Explain: explain.HANDLER,
     s.Copy: copy.HANDLER,
     s.Subscribe: subscribe.HANDLER,

@@ -1,4 +1,4 @@
-"""CREATE SCHEMA, DROP, COMMENT ON."""
+"""CREATE SCHEMA, DROP."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING
 from streamsql.core.errors import (
     DependentObjectsStillExist,
     DuplicateSchema,
-    FeatureNotSupported,
     InsufficientPrivilege,
-    UndefinedColumn,
     UndefinedObject,
     UndefinedSchema,
     UndefinedTable,
     WrongObjectType,
 )
-from streamsql.dialect.statements import Comment, CreateSchema, Drop
+from streamsql.dialect.statements import CreateSchema, Drop
 from streamsql.engine.api import Result
 from streamsql.engine.catalog import (
-    DATABASE,
-    DATABASE_OID,
     PROTECTED_SCHEMAS,
     SchemaEntry,
     describe,
 )
-from streamsql.engine.ddl import CreateSchemaOp, DdlOp, DropRelation, DropSchemaOp, SetComment
-from streamsql.engine.relations import OBJECTS, Relation
-from streamsql.engine.statements.common import lookup
+from streamsql.engine.ddl import CreateSchemaOp, DdlOp, DropRelation, DropSchemaOp
+from streamsql.engine.relations import Relation
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.functions.expressions import Literal
 
@@ -192,40 +187,5 @@ def drop_other(session: Session, statement: Drop, tag: str) -> Result:
     return Result(tag)
 
 
-def run_comment(
-    session: Session, statement: Comment, values: tuple[Literal, ...], declared: Types
-) -> Result:
-    """COMMENT ON a relation, a column, a schema or the database."""
-    session.check_writable()
-    kind = statement.kind
-    if kind == "schema":
-        name = statement.name[-1]
-        if name not in session.catalog.schemas:
-            raise UndefinedSchema(f'schema "{name}" does not exist')
-        session.change_catalog(SetComment(session.catalog.schemas[name].oid, 0, statement.text))
-        return Result("COMMENT")
-    if kind == "database":
-        if statement.name[-1] != DATABASE:
-            raise UndefinedObject(f'database "{statement.name[-1]}" does not exist')
-        session.change_catalog(SetComment(DATABASE_OID, 0, statement.text))
-        return Result("COMMENT")
-    if kind not in (*_KINDS, "column"):
-        raise FeatureNotSupported(
-            f"COMMENT ON {kind.upper()} is not supported",
-            hint="Comments are possible on tables, sources, views, columns and schemas.",
-        )
-    relation = lookup(session, statement.name, kinds=(_KINDS[kind],) if kind in OBJECTS else ())
-    attnum = 0
-    if statement.column is not None:
-        attnum = relation.columns.index(statement.column) + 1
-        if not attnum:
-            raise UndefinedColumn(
-                f'column "{statement.column}" of relation "{relation.name}" does not exist'
-            )
-    session.change_catalog(SetComment(relation.oid, attnum, statement.text))
-    return Result("COMMENT")
-
-
 CREATE_SCHEMA = Handler(run_create, tag="CREATE SCHEMA")
 DROP = Handler(run_drop, tag="DROP")
-COMMENT = Handler(run_comment, tag="COMMENT")
