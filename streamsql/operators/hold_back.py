@@ -46,6 +46,7 @@ class HoldBack(Operator):
         super().__init__(schema)
         self.judges = judges
         self.columns = columns
+        self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
         self.lateness_us = lateness_us
         self.waiting: dict[int, list[Delta]] = {}
         self.heap: list[int] = []

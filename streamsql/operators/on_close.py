@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from streamsql.circuit.operator import Operator
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.functions.expressions import ColumnRef, WindowCall
 from streamsql.operators.builder import Builder
 from streamsql.operators.hold_back import add_hold_back
+from streamsql.operators.over_calls import order_of, refusal
+from streamsql.operators.over_final import frame_closes, waits
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
-
-_LOOKS_BACK = frozenset({"row_number", "rank", "dense_rank", "lag"})
 
 
 def lower_on_close(root: LogicalPlan, build: Builder) -> int:
@@ -34,6 +35,9 @@ def _hold(core: LogicalPlan, build: Builder) -> bool:
     if isinstance(core, plan.Window | plan.DistinctOn) and _hold_input(core, build):
         return True
     mark = build.mark()
+    if isinstance(core, plan.Window):
+        _refuse_endless(core, build)
+        build.undo(mark)
     build.closing.append(core)
     node = build.lower(core)
     operator = build.operator(node)
@@ -54,6 +58,20 @@ def _hold(core: LogicalPlan, build: Builder) -> bool:
     return found
 
 
+def _refuse_endless(node: plan.Window, build: Builder) -> None:
+    """OVER straight over timed rows, whose results are never final."""
+    below = node.input
+    while isinstance(below, plan.Project | plan.Filter):
+        below = below.input
+    timed = build.operator(build.lower(node.input)).event_times
+    if timed or (isinstance(below, plan.Scan) and below.watermark_column is not None):
+        raise FeatureNotSupported(
+            "EMIT ON WINDOW CLOSE needs OVER (ORDER BY the watermark column) with frames that end",
+            hint="Order by the column that has the WATERMARK, ascending, or partition by the "
+            "columns of a time window.",
+        )
+
+
 def _hold_input(node: plan.Window | plan.DistinctOn, build: Builder) -> bool:
     """Top-N, dedup and OVER: hold the rows of each window back, then compute over whole windows."""
     mark = build.mark()
@@ -63,7 +81,7 @@ def _hold_input(node: plan.Window | plan.DistinctOn, build: Builder) -> bool:
     by_window = any(k in below.closes or below.determined.get(k) in keys for k in keys)
     starts = {below.determined[c] for c in below.closes if c in below.determined}
     by_window = by_window or bool(keys & starts)
-    if not by_window and not (isinstance(node, plan.Window) and _final(node, below.event_times)):
+    if not by_window and not (isinstance(node, plan.Window) and _final(node, below)):
         build.undo(mark)
         return False
     held = add_hold_back(build, source)
@@ -83,20 +101,24 @@ def _partition(node: plan.Window) -> set[int]:
     return common or set()
 
 
-def _final(node: plan.Window, event_times: frozenset[int]) -> bool:
-    """Whether no later row can change an OVER result: ordered by time, looking back only."""
-    return all(_call_is_final(call, event_times) for call in node.calls)
+def _final(node: plan.Window, below: Operator) -> bool:
+    """Whether each OVER result is final some time: ordered by time, with frames that end."""
+    if not all(_by_time(call, below.event_times) and frame_closes(call) for call in node.calls):
+        return False
+    waiting = [call for call in node.calls if waits(call)]
+    if not waiting:
+        return True
+    # rows that wait leave in another order: only one operator may hold them back, above the others
+    one_time = len(below.event_times) == 1 and not below.closes
+    kept = all(refusal(call) is None for call in node.calls)
+    return one_time and kept and len({order_of(call) for call in waiting}) == 1
 
 
-def _call_is_final(call: WindowCall, event_times: frozenset[int]) -> bool:
+def _by_time(call: WindowCall, event_times: frozenset[int]) -> bool:
+    """Whether the first ORDER BY column is one that the watermark speaks of, ascending."""
     if not call.order_by:
         return False
     first = call.order_by[0]
     if first.descending or not isinstance(first.expr, ColumnRef):
         return False
-    if first.expr.index not in event_times:
-        return False
-    if call.function in _LOOKS_BACK:
-        return True
-    end = "current_row" if call.frame is None else call.frame.end.kind
-    return end in ("current_row", "preceding", "unbounded_preceding") and call.function != "lead"
+    return first.expr.index in event_times

@@ -17,6 +17,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select
 from streamsql.operators.map import add_map, move
 from streamsql.operators.over_calls import Load, Order, Reach, order_of, refusal
+from streamsql.operators.over_final import Final, waits
 from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, reached
 from streamsql.operators.over_rows import OverRows
 from streamsql.operators.over_shifts import OrderValues
@@ -52,14 +53,16 @@ class Over(Operator):
         retracts: bool,
         close: tuple[int, int] | None,
         lateness_us: int,
+        in_order: bool = False,
     ) -> None:
         """retracts: rows of the input may be taken back. close: position in PARTITION BY and µs to
-        add to it, when a partition is final."""
+        add to it, when a partition is final. in_order: rows come by their first ORDER BY column,
+        which the watermark speaks of: each is given out once, when it is final."""
         super().__init__(schema)
         self.input_schema = input_schema
         self.order = order
         self.lateness_us = lateness_us
-        self.needs_time = close is not None
+        self.needs_time = close is not None or in_order
         self.values = [make_value(call) for call in calls]
         lane = 0
         for value in self.values:
@@ -71,20 +74,42 @@ class Over(Operator):
         self.rows = OverRows(
             input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us
         )
+        self.final: Final | None = None
+        if in_order:
+            self.final = Final(self.rows, calls, self.order_values, self.copy_lanes)
+        self.time_column: int | None = None
+        """The column in whose order rows are given out, as far as the watermark."""
         self.rows_computed = 0
         """Rows that were computed since the operator was made, call by call."""
 
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
+        watermark = min(step.input_watermarks, default=NO_WATERMARK)
+        if self.final is not None:
+            return self._step_final(self.final, deltas[0], watermark)
         out = self._change(deltas[0]) if deltas[0] else Delta.empty(self.schema)
         if self.needs_time:
-            self.rows.close(min(step.input_watermarks, default=NO_WATERMARK))
+            self.rows.close(watermark)
         return out
 
-    def _change(self, delta: Delta) -> Delta:
+    def _step_final(self, final: Final, delta: Delta, watermark: int) -> Delta:
+        came = self._exchange(delta)[0] if delta else np.empty(0, np.int64)
+        if came.size:
+            self._compute(self._loads(came, came[:0]))
+        held = NO_WATERMARK + self.lateness_us
+        frontier = watermark - self.lateness_us if watermark > held else NO_WATERMARK
+        ready = final.advance(came, frontier)
+        out = self._output(ready, self.rows.cells[ready], 0)
+        final.forget(came, ready)
+        return out
+
+    def _exchange(self, delta: Delta) -> tuple[Int64Array, Int64Array]:
         batch = select(delta.batch, range(len(self.input_schema)), self.input_schema)
         weights = NO_WEIGHTS if delta.weights is None else delta.weights
-        came, went = self.rows.exchange(batch, weights)
+        return self.rows.exchange(batch, weights)
+
+    def _change(self, delta: Delta) -> Delta:
+        came, went = self._exchange(delta)
         if not came.size and not went.size:
             return Delta.empty(self.schema)
         loads = self._loads(came, went)
@@ -156,6 +181,8 @@ class Over(Operator):
 
     def load(self, state: State) -> None:
         self.rows.load(state)
+        if self.final is not None:
+            self.final.reset()
 
     def state_rows(self) -> int:
         return self.rows.entries
@@ -166,10 +193,17 @@ class Over(Operator):
     def explain(self) -> dict[str, str]:
         from streamsql.operators.over_explain import detail
 
-        closes = ", or when the watermark closes its window" if self.needs_time else ""
+        state, freed = "every row, in order, with its results", "when it goes"
+        if self.final is not None:
+            state = "every row" if self.final.keeps_all else "the rows that later frames need"
+            freed = (
+                "never" if self.final.keeps_all else "when the watermark has passed their frames"
+            )
+        elif self.needs_time:
+            freed = "when it goes, or the watermark closes its window"
         return {
-            "state": "every row, in order, with its results",
-            "freed": f"when it goes{closes}",
+            "state": state,
+            "freed": freed,
             "detail": detail([value.call for value in self.values], self.input_schema),
         }
 
@@ -188,9 +222,10 @@ def lower(node: plan.Window, build: Builder) -> int | None:
     else:
         source = build.lower(node.input)
     by_order: dict[Order, list[int]] = {}
-    for i in kept:
+    for i in sorted(kept, key=lambda i: waits(node.calls[i])):
         by_order.setdefault(order_of(node.calls[i]), []).append(i)
-    for order, calls in by_order.items():
+    late = {order: any(waits(node.calls[i]) for i in calls) for order, calls in by_order.items()}
+    for order, calls in sorted(by_order.items(), key=lambda item: late[item[0]]):
         done += calls
         below = _schema(node, done)
         source = add_over(build, source, order, [node.calls[i] for i in calls], below)
@@ -212,17 +247,31 @@ def add_over(
 ) -> int:
     """The operator of calls of one order over a circuit node."""
     below = build.operator(source)
+    in_order = _comes_in_order(below, order)
     found = [(i, below.closes[k]) for i, k in enumerate(order.partition) if k in below.closes]
-    close = min(found, key=lambda pair: pair[1], default=None)
+    close = None if in_order else min(found, key=lambda pair: pair[1], default=None)
+    waiting = any(waits(call) for call in calls)
 
     def make() -> Over:
         made = Over(
             schema, below.schema, order, calls, retracts=not below.append_only, close=close,
-            lateness_us=below.lateness_us,
+            lateness_us=below.lateness_us, in_order=in_order,
         )  # fmt: skip
-        if close is not None:
+        if close is not None or (in_order and not waiting):
             move(below, made, {i: [i] for i in range(len(below.schema))})
+        if in_order:
+            made.append_only = True
+            made.time_column = None if waiting else order.order[0][0]
         return made
 
     what = (order, tuple(calls), schema)
-    return build.add("over", [source], what, make, private=close is not None)
+    return build.add("over", [source], what, make, private=close is not None or in_order)
+
+
+def _comes_in_order(below: Operator, order: Order) -> bool:
+    """Whether rows come in the order of the first ORDER BY column, as HoldBack gives them out."""
+    column = getattr(below, "time_column", None)
+    if column is None or not order.order:
+        return False
+    first, how = order.order[0]
+    return bool(first == column and not how.descending)

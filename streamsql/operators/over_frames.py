@@ -59,7 +59,8 @@ def reached(rows: OverRows, changes: Changes, reach: Reach, values: OrderValues)
         low = own.group_start
     if start is None:
         high = own.group_end
-    low, high = np.maximum(low, own.group_start), np.minimum(high, own.group_end)
+    floor = own.group_start + rows.given[changes.parts] - rows.dropped[changes.parts]
+    low, high = np.maximum(low, floor), np.minimum(high, own.group_end)
     if reach.edge is not None:
         behind = own.own - own.group_start > reach.edge
         if reach.edge < 0:

@@ -32,8 +32,8 @@ class OverRows:
     A copy stands in its partition by (ORDER BY, arrival). Copies that went keep their rows and
     cells until `free`, so that a tick can say what they were.
     cells: int64[copies, lanes], the caller's. dropped: by partition, rows that were forgotten in
-    front of those that are there. retracts: whether rows may be taken back; if not, equal rows need
-    not be found.
+    front of those that are there; given: rows that will not be computed again. retracts: whether
+    rows may be taken back; if not, equal rows need not be found.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OverRows:
         self.store = ColumnStore(self.schema.arrow)
         self.equal = HashIndex(reuse=True)
         self.count, self.head = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.dropped = np.zeros(0, np.int64)
+        self.dropped, self.given = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.below, self.slot, self.row, self.arrival, self.part = (
             np.full(FIRST_COPIES, -1, np.int64) for _ in range(5)
         )
@@ -162,6 +162,7 @@ class OverRows:
         self.arrivals += came.size
         parts, _ = self.parts.enter(select(rows, self.order.partition, self.parts.schema))
         self.dropped = _longer(self.dropped, self.parts.index.num_slots, 0)
+        self.given = _longer(self.given, self.parts.index.num_slots, 0)
         self.part[came] = parts
         self.cells[came] = 0
 
@@ -173,7 +174,7 @@ class OverRows:
         self.part[went] = -1
         self._give_back(went)
         empty = parts[self.index.size(parts) == 0]
-        self.dropped[empty] = 0
+        self.dropped[empty], self.given[empty] = 0, 0
         self.parts.free(empty)
         if self.store.num_rows > COMPACT_FROM and self.store.num_rows > 2 * self.entries:
             live = self._live()
@@ -277,7 +278,7 @@ class OverRows:
             "rows": pa.Table.from_batches([self.take(copies)]),
             "copies": saved.columns(arrival=self.arrival[copies], part=self.part[copies]),
             "cells": saved.matrix(cells),
-            "dropped": saved.columns(rows=self.dropped),
+            "partitions": saved.columns(dropped=self.dropped, given=self.given),
             "numbers": saved.numbers(arrivals=self.arrivals),
         }
 
@@ -286,7 +287,8 @@ class OverRows:
         self.reset()
         self.parts.load(saved.inner("parts", state))
         self.parts.reopen()
-        self.dropped = saved.array(state["dropped"], "rows")
+        self.dropped = saved.array(state["partitions"], "dropped")
+        self.given = saved.array(state["partitions"], "given")
         part = saved.array(state["copies"], "part")
         n = part.size
         if n:

@@ -82,6 +82,10 @@ class OrderValues:
             values = np.where(finite, add_months(values, sign * shift.months), values)
         return _saturated(values, sign * int(shift.amount), self.time)
 
+    def moved(self, times: Int64Array, shift: Shift, sign: int = 1) -> Int64Array:
+        """Times (µs) at this shift (or against it) from others."""
+        return self._shifted(times, shift, sign)
+
     def ends(self, words: Int64Array, shift: Shift) -> Int64Array:
         """Where the frames of rows with these words end: comparable words."""
         return self._words(self._shifted(self._values(words), shift))
