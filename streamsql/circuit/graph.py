@@ -385,7 +385,11 @@ class _Run:
         while heap:
             node = self.nodes[heapq.heappop(heap)]
             received = self.pending.pop(node.id, None)
-            watermarks = self._watermarks(node)
+            sources = node.sources
+            if len(sources) == 1:
+                watermarks: tuple[int, ...] = (sources[0].watermark,)
+            else:
+                watermarks = self._watermarks(node)
             outs: list[Delta] = []
             if (
                 received is not None
@@ -394,10 +398,20 @@ class _Run:
                 or (node.operator.needs_time and watermarks and min(watermarks) > node.watermark)
             ):
                 fresh.discard(node.id)
-                outs = self._run_node(node, received, watermarks)
+                if received is not None and len(received) == 1 and len(sources) <= 1:
+                    out = self._step_node(node, (received[0][1],), watermarks)
+                    if out.num_rows:
+                        outs.append(out)
+                else:
+                    outs = self._run_node(node, received, watermarks)
                 if node.commits:
                     stepped.append(node.operator)
-            rose = self._advance(node, watermarks)
+            rose = False
+            before = node.watermark
+            # a node that follows its inputs has nothing to do while they stand still
+            if not (node.follows and min(watermarks) <= before == node.operator.watermark):
+                node.watermark = node.operator.advance_watermark(watermarks)
+                rose = node.watermark > before
             if outs or rose:
                 self._hand_on(node, outs, rose)
                 if outs and node.is_output:
@@ -410,20 +424,9 @@ class _Run:
 
     def _watermarks(self, node: Node) -> tuple[int, ...]:
         if node.sources:
-            if len(node.sources) == 1:
-                return (node.sources[0].watermark,)
             return tuple([source.watermark for source in node.sources])
         given = self.source_watermarks.get(node.id)
         return () if given is None else (given,)
-
-    @staticmethod
-    def _advance(node: Node, watermarks: tuple[int, ...]) -> bool:
-        """Move the node's watermark; whether it rose."""
-        before = node.watermark
-        if node.follows and min(watermarks) <= before == node.operator.watermark:
-            return False
-        node.watermark = node.operator.advance_watermark(watermarks)
-        return node.watermark > before
 
     def _hand_on(self, node: Node, outs: list[Delta], rose: bool) -> None:
         """To the node's readers, and to whoever asks what views and sources gave."""
@@ -440,8 +443,7 @@ class _Run:
         self, node: Node, received: list[tuple[int, Delta]] | None, watermarks: tuple[int, ...]
     ) -> list[Delta]:
         """The parts of its output that are not empty."""
-        alone = received is not None and (len(received) == 1 or node.operator.rowwise)
-        if received is not None and alone and len(node.inputs) <= 1:
+        if received is not None and node.operator.rowwise and len(node.inputs) <= 1:
             parts = [self._step_node(node, (d,), watermarks) for _, d in received]
             return [part for part in parts if part.num_rows]
         out = self._step_node(node, self._inputs(node, received), watermarks)

@@ -26,6 +26,7 @@ State = Mapping[str, pa.Table]
 Moved = Callable[[Int64Array, Int64Array], None]
 
 DEAD_MIN = 4096  # dead rows that are never worth a thought
+TEND_OFTEN = 16  # looks for dead rows while that many entries come
 SMALL = 8192  # live rows up to which everything is copied at once instead
 MOVE_MIN = 8192  # live rows copied in one go to empty a chunk
 EXPANSION_MAX = 2  # rows saved for each stored one, before weights are saved instead
@@ -90,6 +91,7 @@ class Arrangement:
         self._maps = [Multimap() for _ in self._keys]
         self._index: HashTable | None = None  # identity -> row, built when first needed
         self._snapshot: pa.Table | None = None
+        self._untended = 0  # entries since dead rows were looked for
 
     @property
     def live_rows(self) -> int:
@@ -117,7 +119,10 @@ class Arrangement:
         """Add the delta. Raises: NegativeWeight (XX001), and then nothing was changed."""
         folds = self._index is not None
         if folds:
-            self._tend(delta.num_rows)
+            self._untended += delta.num_rows
+            if self._untended * TEND_OFTEN >= DEAD_MIN:
+                self._tend(self._untended)
+                self._untended = 0
         else:
             folds = delta.weights is not None and bool((delta.weights <= 0).any())
         if folds and not delta.consolidated:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from streamsql.functions.expressions import Literal, Parameter
@@ -13,6 +14,8 @@ from streamsql.plan.nodes import LogicalPlan, Values
 
 CELLS_MAX = 256
 """More of them go through the plan."""
+
+_INTEGERS = {16: np.int16, 32: np.int32, 64: np.int64}
 
 Cell: TypeAlias = "pa.Array | int"
 """An array of one value that is there already, or the number of a parameter."""
@@ -62,6 +65,14 @@ class ConstantRows:
         return arrays
 
 
+def _fits(value: object, bits: int) -> bool:
+    return isinstance(value, int) and -(1 << (bits - 1)) <= value < 1 << (bits - 1)
+
+
 def _one(literal: Literal) -> pa.Array:
+    type_ = literal.type.arrow
+    if literal.type.is_integer and _fits(literal.value, type_.bit_width):
+        held = pa.py_buffer(np.array([literal.value], _INTEGERS[type_.bit_width]))
+        return pa.Array.from_buffers(type_, 1, [None, held], 0)
     value = arrow_value(stored(literal.value, literal.type), literal.type)
-    return pa.array([value], literal.type.arrow)
+    return pa.array([value], type_)

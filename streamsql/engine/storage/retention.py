@@ -136,6 +136,7 @@ class Retention:
         self._bytes = 0
         self._swept = (0, 0)
         self._newest = 0
+        self._plain = Keep()
 
     def set(self, name: str, value: str) -> None:
         """Change one of the two settings. Raises: InvalidParameterValue (22023)."""
@@ -162,6 +163,11 @@ class Retention:
 
     def keep(self, options: Mapping[str, str], pinned: int | None, now_us: int) -> Keep:
         """What a relation's log has to keep now."""
+        if self._span is None and OPTION not in options:
+            known, room = self._plain, self._bytes < self._memory
+            if known.pinned != pinned or known.room != room:
+                self._plain = known = Keep(pinned, None, room)
+            return known
         return Keep(pinned, self.oldest(options, now_us), self._bytes < self._memory)
 
     def oldest(self, options: Mapping[str, str], now_us: int) -> int | None:

@@ -188,13 +188,10 @@ class TableState:
             [*inserted.columns, *hidden], schema=self.schema.arrow
         )
         stored = signed(retracted, new_rows)
-        visible = Delta(
-            stored.batch.select(list(range(self.num_columns))).rename_columns(
-                self.relation.columns.arrow.names
-            ),
-            stored.weights,
-            row_watermark,
-        )
+        visible = Delta.of(
+            stored.columns[: self.num_columns], self.relation.columns.arrow, stored.num_rows,
+            stored.weights, row_watermark,
+        )  # fmt: skip
         return TableChange(
             self.relation.oid, retracted, new_rows, stored, visible, self.watermark, before, ahead,
             partition, self.relation.temporary,
