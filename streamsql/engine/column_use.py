@@ -38,7 +38,7 @@ def _visit(
         below = needed | row_columns(node.predicate)
         _visit(node.input, below, relation_id, found, exact=exact)
     elif isinstance(node, Aggregate) and exact:
-        below = {c for e in node_expressions(node) for c in row_columns(e)}
+        below = set(node.keys) | {c for e in node_expressions(node) for c in row_columns(e)}
         _visit(node.input, below, relation_id, found, exact=exact)
     elif isinstance(node, Join) and exact and not node.is_temporal and "asof" not in node.kind:
         width = len(node.left.schema)

@@ -7,6 +7,8 @@ their new columns are made for the transaction itself; COMMIT makes them again f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from streamsql.core.errors import (
     NotNullViolation,
     ObjectNotInPrerequisiteState,
     SqlSyntaxError,
+    StreamSqlError,
     UndefinedColumn,
     WrongObjectType,
 )
@@ -51,7 +54,7 @@ def only_table(relation: Relation, what: str) -> CreateTable:
     statement = relation.statement
     if relation.kind != "table" or not isinstance(statement, CreateTable):
         raise WrongObjectType(
-            f"cannot {what} of {describe(relation)}",
+            f"cannot {what} {describe(relation)}",
             hint="Only tables have columns of their own; use CREATE OR REPLACE for a view.",
         )
     return statement
@@ -129,6 +132,17 @@ def submit(
     session.change_catalog_all([*first, operation, *also], tables)
 
 
+@contextmanager
+def positions_moved(by: int) -> Iterator[None]:
+    """Errors inside speak of the new definition's text, users of the statement that changes it."""
+    try:
+        yield
+    except StreamSqlError as error:
+        if error.position is not None:
+            error.position += by
+        raise
+
+
 def unconnected(relation: Relation, what: str) -> None:
     """Raises: FeatureNotSupported (0A000) where the names are those of the connector's data."""
     if relation.connector:
@@ -158,7 +172,7 @@ def rename_column(session: Session, statement: Alter, relation: Relation) -> Non
         read = read_definition(sql, relation)
         redefinition.change(replace(relation, sql=sql, statement=read, columns=schema))
     else:
-        written = only_table(relation, "rename columns")
+        written = only_table(relation, "rename columns of")
         if written.as_query is None:
             edited = rename_column_of_table(written, relation.sql, old, new)
         else:
@@ -171,7 +185,7 @@ def rename_column(session: Session, statement: Alter, relation: Relation) -> Non
 # --- ADD COLUMN -----------------------------------------------------------------------------------
 def add_column(session: Session, statement: Alter, relation: Relation) -> None:
     """ADD [COLUMN] [IF NOT EXISTS] definition: present rows get its default."""
-    only_table(relation, "add a column")
+    only_table(relation, "add a column to")
     given: ColumnDef = statement.arguments["column"]
     if relation.columns.index(given.name) >= 0:
         text = f'column "{given.name}" of relation "{relation.name}" already exists'
@@ -199,10 +213,12 @@ def add_column(session: Session, statement: Alter, relation: Relation) -> None:
             hint="Add the column without it, or create a new table and SWAP WITH it.",
         )
     scope = BindScope(session.catalog, relation.context)
-    column = table_schema(read, scope)[-1]
-    columns = Schema((*relation.columns.columns, column))
-    extra = {**relation.extra, "layout": relation.layout + 1}
-    new = replace(redefined(base, sql, columns), extra=extra)
+    with positions_moved(given.position - statement.position - sql.index(written)):
+        column = table_schema(read, scope)[-1]
+        columns = Schema((*relation.columns.columns, column))
+        extra = {**relation.extra, "layout": relation.layout + 1}
+        new = replace(redefined(base, sql, columns), extra=extra)
+        program_of(new, scope)
     redefinition = Redefinition(session.catalog)
     redefinition.change(new)
     redefinition.carry({relation.oid: Moves.none(len(relation.columns))})
@@ -255,7 +271,7 @@ def _flat(column: pa.ChunkedArray, wanted: Column) -> pa.Array:
 # --- ALTER COLUMN ---------------------------------------------------------------------------------
 def alter_column(session: Session, statement: Alter, relation: Relation) -> None:
     """ALTER COLUMN c SET | DROP DEFAULT, SET | DROP NOT NULL."""
-    written = only_table(relation, "change a column")
+    written = only_table(relation, "change a column of")
     arguments = statement.arguments
     name = arguments["column"]
     at = position_of_column(relation, name)
@@ -317,6 +333,7 @@ def set_default(
         )
     base = replace(relation, sql=readable(relation))
     sql: str | None = default_dropped(base, name)
+    shift = 0
     if sql is not None and tree is not None:
         start = tree_start(statement)
         expression = statement.sql[start:].strip().rstrip(";")
@@ -324,8 +341,10 @@ def set_default(
         item = text.item_of(name)
         assert item is not None
         sql = f"{sql[: item.end]} DEFAULT {expression}{sql[item.end :]}"
+        shift = statement.sql.index(expression, start) - sql.index(expression, item.end)
     new = redefined(base, sql, relation.columns)
-    program_of(new, BindScope(session.catalog, relation.context))
+    with positions_moved(shift):
+        program_of(new, BindScope(session.catalog, relation.context))
     redefinition = Redefinition(session.catalog)
     redefinition.change(new)
     submit(session, redefinition)

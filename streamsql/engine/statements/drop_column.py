@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def drop_column(session: Session, statement: Alter, relation: Relation) -> None:
     """DROP [COLUMN] [IF EXISTS] c [CASCADE]: views that use it block, or go with it."""
-    only_table(relation, "drop a column")
+    only_table(relation, "drop a column of")
     name = statement.arguments["column"]
     if relation.columns.index(name) < 0:
         text = f'column "{name}" of relation "{relation.name}" does not exist'
