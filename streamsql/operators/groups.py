@@ -262,6 +262,8 @@ def batch_keys(columns: Sequence[pa.Array], n: int, most: int, expected: int) ->
 
     columns: words (`is_word`). None if there are more than `most`. expected: a guess of how many.
     """
+    # bits become bytes: the loop takes addresses of bytes
+    columns = [c.cast(pa.int8()) if pa.types.is_boolean(c.type) else c for c in columns]
     memory = np.array([flat(c) for c in columns], np.int64)
     out = np.empty(n, np.int64)
     room = max(1, min(2 * expected, most))

@@ -82,6 +82,16 @@ def test_aggregate_equals_batch_over_an_append_only_table(name: str, seed: int) 
     check_sql(QUERIES[name], [table], seed)
 
 
+@pytest.mark.parametrize("keys", ["t", "t, h", "t, s"])
+def test_group_by_a_boolean_takes_large_batches(keys: str) -> None:
+    view = view_of(f"SELECT {keys}, count(*), sum(i) FROM t0 GROUP BY {keys}", [WIDE])
+    rows = [(1, i, i, None, "a", (None, True, False)[i % 3], i % 2, None) for i in range(2000)]
+    view.insert(*rows)
+    view.verify()
+    view.delete(*rows[3:1501])
+    view.verify()
+
+
 def test_group_by_emits_only_what_changed() -> None:
     view = view_of("SELECT k, count(*), sum(v) FROM t0 GROUP BY k", [KV])
     view.at("""+ a 1
