@@ -52,7 +52,7 @@ class ConditionJoin(Operator):
 
     def __init__(
         self, schema: Schema, inputs: tuple[Schema, Schema], search: Search, kind: str,
-        timezone: str, frees: tuple[dict[int, int], dict[int, int]],
+        timezone: str, on_error: str, frees: tuple[dict[int, int], dict[int, int]],
     ) -> None:  # fmt: skip
         """frees: by side the columns (and µs to add) that tell when its rows are done with."""
         super().__init__(schema)
@@ -60,6 +60,7 @@ class ConditionJoin(Operator):
         self.search = search
         self.kind = kind
         self.timezone = timezone
+        self.on_error = on_error
         self.frees = frees
         parts = search.parts
         self.keys = (parts.left_keys, parts.right_keys)
@@ -270,6 +271,7 @@ class ConditionJoin(Operator):
             **saved.nest("left", self.sides[0].rows.save()),
             **saved.nest("right", self.sides[1].rows.save()),
             **saved.nest("parts", self.parts.save()),
+            **saved.nest("condition", {} if self.condition is None else self.condition.save()),
         }
 
     def load(self, state: State) -> None:
@@ -279,6 +281,13 @@ class ConditionJoin(Operator):
         for side, name in zip(self.sides, ("left", "right"), strict=True):
             side.parts = loaded
             side.load(saved.inner(name, state))
+        if self.condition is not None:
+            self.condition.load(saved.inner("condition", state))
+
+    def failure(self) -> tuple[str, str] | None:
+        if self.on_error != "fail" or self.condition is None:
+            return None
+        return self.condition.failure
 
     def state_rows(self) -> int:
         return sum(side.rows.count for side in self.sides)
@@ -336,7 +345,7 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     def make() -> ConditionJoin:
         made = ConditionJoin(
             node.schema, (left.schema, right.schema), search, node.kind, build.options.timezone,
-            frees,
+            build.options.on_error, frees,
         )  # fmt: skip
         grows = left.append_only and right.append_only
         made.append_only = grows and node.kind in ("inner", "cross", "semi")
@@ -348,5 +357,6 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
         return made
 
     keys = (parts.left_keys, parts.right_keys, parts.null_safe)
-    what = (node.kind, keys, parts.residual, search.ranges, build.options.timezone, node.schema)
+    what = (node.kind, keys, parts.residual, search.ranges, build.options.timezone,
+            build.options.on_error, node.schema)  # fmt: skip
     return build.add("condition-join", sources, what, make, private=True)

@@ -102,4 +102,43 @@ JOIN_SHAPES: tuple[Shape, ...] = (
         "SELECT t.id, u.w, e.a FROM t LEFT JOIN u ON t.k = u.k AND u.w > t.v "
         "LEFT JOIN e ON e.a > u.w",
     ),
+    # --- LATERAL and functions beside a row
+    Shape(
+        "lateral_top_two",
+        "SELECT t.id, l.w, l.s FROM t, LATERAL (SELECT w, s FROM u WHERE u.k = t.k "
+        "ORDER BY w DESC NULLS LAST, s NULLS LAST LIMIT 2) l",
+    ),
+    Shape(
+        "lateral_left_first",
+        "SELECT t.id, l.w FROM t LEFT JOIN LATERAL (SELECT w FROM u WHERE u.k = t.k "
+        "ORDER BY w NULLS LAST LIMIT 1) l ON true",
+    ),
+    Shape(
+        "lateral_aggregate",
+        "SELECT t.id, l.n, l.m FROM t, LATERAL (SELECT count(*) AS n, max(w) AS m FROM u "
+        "WHERE u.k = t.k) l",
+    ),
+    Shape(
+        "lateral_groups",
+        "SELECT t.id, l.s, l.n FROM t, LATERAL (SELECT s, count(*) AS n FROM u WHERE u.k = t.k "
+        "GROUP BY s) l",
+    ),
+    Shape(
+        "lateral_expression",
+        "SELECT t.id, l.x FROM t, LATERAL (SELECT t.v + u.w AS x FROM u WHERE u.k = t.k) l",
+    ),
+    Shape(
+        "unnest_ordinality",
+        "SELECT t.id, l.x, l.o FROM t, UNNEST(string_to_array(t.g || ',b', ',')) "
+        "WITH ORDINALITY AS l(x, o)",
+        "SELECT id, unnest(a) AS x, generate_subscripts(a, 1) AS o FROM "
+        "(SELECT id, string_split(g || ',b', ',') AS a FROM t WHERE g IS NOT NULL)",
+    ),
+    Shape(
+        "series_left",
+        "SELECT t.id, s.n FROM t LEFT JOIN LATERAL generate_series(3, t.v) AS s(n) ON true "
+        "WHERE t.v < 6",
+        "SELECT id, unnest(CASE WHEN v >= 3 THEN range(3, v + 1) ELSE [NULL] END) AS n FROM t "
+        "WHERE v < 6",
+    ),
 )

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from streamsql.core.schema import Schema
+from streamsql.core.schema import Column, Schema
+from streamsql.core.types import BIGINT, BOOLEAN, Kind
 from streamsql.functions.expressions import (
     Call,
     ColumnRef,
     Expr,
+    Literal,
     OuterRef,
+    WindowCall,
     column,
     conjunction,
     conjuncts,
 )
-from streamsql.plan.nodes import Filter, Join, LogicalPlan, Project
+from streamsql.functions.resolve import needs_guard
+from streamsql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    DistinctOn,
+    Filter,
+    Join,
+    Limit,
+    LogicalPlan,
+    Project,
+    Sort,
+    Window,
+)
+from streamsql.plan.optimizer.predicates import may_raise
 from streamsql.plan.visit import (
     expression_outer_refs,
     map_outer,
+    node_expressions,
     outer_refs,
     remap_columns,
     row_columns,
@@ -51,7 +69,9 @@ def refers_outside(expr: Expr) -> bool:
 def lift(plan: LogicalPlan) -> Lifted | None:
     """Take the correlated conditions of WHERE and ON out of the plan; None if correlation remains.
 
-    Goes through filters, projections and joins where a condition may be tested later.
+    Goes through filters, projections and joins where a condition may be tested later, and where all
+    conditions are equalities, also through what is done by key as well: LIMIT, DISTINCT, OVER and
+    GROUP BY (an aggregate without keys has a row for a key without rows, too, and is not lifted).
     """
     if not is_correlated(plan):
         return Lifted(plan)
@@ -62,6 +82,10 @@ def lift(plan: LogicalPlan) -> Lifted | None:
             return _project(plan)
         case Join():
             return _join(plan)
+        case Sort():
+            return lift(plan.input)
+        case Limit() | Distinct() | DistinctOn() | Window() | Aggregate():
+            return _by_key(plan)
     return None
 
 
@@ -146,6 +170,151 @@ def _reordered(
     exprs = tuple(column(i, joined.schema[i].type, joined.schema[i].name) for i in order)
     project = Project(schema=joined.schema.select(order), input=joined, exprs=exprs)
     return Lifted(project, tuple(remap_columns(c, back) for c in conditions))
+
+
+# --- what can be done by key ----------------------------------------------------------------------
+@dataclass(frozen=True)
+class Keyed:
+    """A lifted plan whose conditions are all `column = outer side`. keys: those columns."""
+
+    plan: LogicalPlan
+    keys: tuple[int, ...]
+    outer: tuple[Expr, ...]
+
+    def lifted(self, plan: LogicalPlan, keys: Sequence[int]) -> Lifted:
+        """Another plan that has the keys as these columns."""
+        conditions = []
+        for key, side in zip(keys, self.outer, strict=True):
+            c = plan.schema[key]
+            args = (column(key, c.type, c.name), side)
+            conditions.append(Call(function="eq", args=args, type=BOOLEAN))
+        return Lifted(plan, tuple(conditions))
+
+
+def keyed(plan: LogicalPlan) -> Keyed | None:
+    """Lift the conditions of a plan; None unless all are equalities of one side each."""
+    below = lift(plan)
+    if below is None or not below.conditions:
+        return None
+    pairs = [equality_sides(c) for c in below.conditions]
+    sides = [p for p in pairs if p is not None]
+    if len(sides) < len(pairs) or any(may_raise(e) and needs_guard(e) for p in sides for e in p):
+        return None
+    if any(inner.type.kind in (Kind.REAL, Kind.DOUBLE) for inner, _ in sides):
+        return None  # -0 = 0, but they may be two groups
+    exprs: list[Expr] = [column(i, c.type, c.name) for i, c in enumerate(below.plan.schema)]
+    keys = []
+    for inner, _ in sides:
+        bare = column(inner.index, inner.type, below.plan.schema[inner.index].name) if (
+            isinstance(inner, ColumnRef)) else inner  # fmt: skip
+        if bare not in exprs:
+            exprs.append(bare)
+        keys.append(exprs.index(bare))
+    source = below.plan
+    if len(exprs) > len(source.schema):
+        extra = tuple(Column("", e.type) for e in exprs[len(source.schema) :])
+        schema = Schema(source.schema.columns + extra)
+        source = Project(schema=schema, input=source, exprs=tuple(exprs))
+    return Keyed(source, tuple(keys), tuple(outer for _, outer in sides))
+
+
+def _by_key(plan: LogicalPlan) -> Lifted | None:
+    """A node that does by key what it did for each outer row."""
+    if any(refers_outside(e) for e in node_expressions(plan)):
+        return None
+    found = keyed(plan.inputs()[0])
+    if found is None:
+        return None
+    match plan:
+        case Limit():
+            return _limit(plan, found)
+        case Distinct():
+            distinct = Distinct(schema=found.plan.schema, input=found.plan)
+            return found.lifted(distinct, found.keys)
+        case DistinctOn():
+            keys = tuple(dict.fromkeys((*found.keys, *plan.keys)))
+            first = DistinctOn(
+                schema=found.plan.schema, input=found.plan, keys=keys, order_by=plan.order_by
+            )
+            return found.lifted(first, found.keys)
+        case Window():
+            return _window(plan, found)
+        case Aggregate():
+            return _aggregate(plan, found)
+    return None
+
+
+def _limit(plan: Limit, found: Keyed) -> Lifted | None:
+    """The first rows of each key: a filter over a row number."""
+    if not plan.order_by or not all(isinstance(k.expr, ColumnRef) for k in plan.order_by):
+        return None
+    bounds = [plan.limit, *([plan.offset] if plan.offset is not None else [])]
+    if not all(isinstance(b, Literal) and isinstance(b.value, int) for b in bounds):
+        return None
+    limit, *skipped = [b.value for b in bounds if isinstance(b, Literal)]
+    if limit < 1 or (plan.with_ties and skipped):
+        return None
+    call = WindowCall(
+        function="rank" if plan.with_ties else "row_number",
+        args=(),
+        type=BIGINT,
+        partition_by=_columns(found.plan, dict.fromkeys(found.keys)),
+        order_by=plan.order_by,
+    )
+    source, width = found.plan, len(found.plan.schema)
+    numbered = Window(
+        schema=Schema((*source.schema.columns, Column("", BIGINT))), input=source, calls=(call,)
+    )
+    number = column(width, BIGINT)
+    parts = [_compared("le", number, limit + sum(skipped))]
+    if any(skipped):
+        parts.append(_compared("gt", number, sum(skipped)))
+    first = Filter(schema=numbered.schema, input=numbered, predicate=conjunction(parts))
+    return found.lifted(first, found.keys)
+
+
+def _compared(function: str, number: Expr, value: int) -> Expr:
+    bound = Literal(value=value, type=BIGINT)
+    return Call(function=function, args=(number, bound), type=BOOLEAN)
+
+
+def _columns(plan: LogicalPlan, positions: Iterable[int]) -> tuple[Expr, ...]:
+    return tuple(column(i, plan.schema[i].type, plan.schema[i].name) for i in positions)
+
+
+def _window(plan: Window, found: Keyed) -> Lifted:
+    """OVER within each key."""
+    by = _columns(found.plan, dict.fromkeys(found.keys))
+    calls = tuple(replace(c, partition_by=(*by, *c.partition_by)) for c in plan.calls)
+    n, m = len(plan.input.schema), len(found.plan.schema)
+    schema = Schema((*found.plan.schema.columns, *plan.schema.columns[n:]))
+    wide = Window(schema=schema, input=found.plan, calls=calls)
+    order = [*range(n), *range(m, len(schema)), *range(n, m)]
+    return _chosen(found, wide, order, found.keys)
+
+
+def _aggregate(plan: Aggregate, found: Keyed) -> Lifted | None:
+    """GROUP BY the keys as well."""
+    if not plan.keys or plan.grouping_sets is not None or plan.grouping_calls:
+        return None
+    keys = tuple(dict.fromkeys((*plan.keys, *found.keys)))
+    results = plan.schema.columns[len(plan.keys) :]
+    schema = Schema((*found.plan.schema.select(keys).columns, *results))
+    grouped = Aggregate(schema=schema, input=found.plan, keys=keys, aggregates=plan.aggregates)
+    order = [*(keys.index(k) for k in plan.keys), *range(len(keys), len(schema))]
+    order += [keys.index(k) for k in found.keys]
+    width = len(plan.schema)
+    exprs = _columns(grouped, order)
+    project = Project(schema=schema.select(order), input=grouped, exprs=exprs)
+    return found.lifted(project, range(width, width + len(found.keys)))
+
+
+def _chosen(found: Keyed, plan: LogicalPlan, order: list[int], keys: Sequence[int]) -> Lifted:
+    """The plan's columns in another order."""
+    if order == list(range(len(plan.schema))):
+        return found.lifted(plan, keys)
+    project = Project(schema=plan.schema.select(order), input=plan, exprs=_columns(plan, order))
+    return found.lifted(project, [order.index(k) for k in keys])
 
 
 # --- from subquery to join condition ------------------------------------------------------------

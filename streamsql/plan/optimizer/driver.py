@@ -10,6 +10,7 @@ from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.join_order import order_joins
+from streamsql.plan.optimizer.lateral import unnest_laterals
 from streamsql.plan.optimizer.membership import unnest_membership
 from streamsql.plan.optimizer.projects import merge_projects
 from streamsql.plan.optimizer.prune import prune_columns
@@ -23,6 +24,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("simplify expressions", simplify_expressions),
     ("EXISTS and IN to semi joins", unnest_membership),
     ("scalar subqueries to joins", unnest_scalar_subqueries),
+    ("LATERAL to joins", unnest_laterals),
     ("push predicates down", push_down_predicates),
     ("order joins", order_joins),
     ("drop dead branches", drop_dead_branches),

@@ -1,0 +1,146 @@
+"""LATERAL subqueries → joins, where what they ask of the row beside them can be a condition."""
+
+from __future__ import annotations
+
+from streamsql.core.schema import Schema
+from streamsql.functions.expressions import TRUE, Call, Expr, column, conjuncts
+from streamsql.functions.resolve import needs_guard
+from streamsql.plan.nodes import Aggregate, Filter, Join, LogicalPlan, Project, Values
+from streamsql.plan.optimizer.decorrelate import (
+    as_join_condition,
+    is_correlated,
+    keyed,
+    lift,
+    refers_outside,
+    up_one_level,
+)
+from streamsql.plan.optimizer.predicates import condition_of, may_raise
+from streamsql.plan.optimizer.scalar_subqueries import empty_value
+from streamsql.plan.visit import replace_columns, transform_plan
+
+
+def unnest_laterals(plan: LogicalPlan) -> LogicalPlan:
+    """Turn lateral joins into plain ones."""
+    return transform_plan(plan, _node)
+
+
+def _node(node: LogicalPlan) -> LogicalPlan:
+    if not isinstance(node, Join) or not node.lateral:
+        return node
+    if node.kind not in ("inner", "cross", "left"):
+        return node
+    return _as_join(node) or _as_expressions(node) or _as_aggregate(node) or node
+
+
+def _as_join(node: Join) -> LogicalPlan | None:
+    """A subquery whose correlated conditions can all be lifted out of it."""
+    lifted = lift(node.right)
+    if lifted is None:
+        return None
+    width = len(node.left.schema)
+    conditions = [as_join_condition(c, width) for c in lifted.conditions]
+    if any(may_raise(c) and needs_guard(c) for c in conditions):
+        return None
+    if node.condition is not None:
+        conditions += conjuncts(node.condition)
+    return _joined(node, up_one_level(lifted.plan), conditions)
+
+
+def _joined(node: Join, right: LogicalPlan, conditions: list[Expr]) -> LogicalPlan:
+    """left JOIN right ON conditions, without right's further columns."""
+    condition = condition_of(conditions)
+    kind = node.kind
+    if kind != "left":
+        kind = "cross" if condition is None else "inner"
+    elif condition is None:
+        condition = TRUE
+    n, extra = len(node.schema), right.schema.columns[len(node.right.schema) :]
+    schema = Schema(node.schema.columns + extra)
+    join = Join(schema=schema, left=node.left, right=right, kind=kind, condition=condition)
+    return join if not extra else _first(join, node.schema, n)
+
+
+def _first(plan: LogicalPlan, schema: Schema, n: int) -> Project:
+    exprs = tuple(column(i, c.type, c.name) for i, c in enumerate(schema))
+    return Project(schema=schema, input=plan, exprs=exprs[:n])
+
+
+def _as_expressions(node: Join) -> LogicalPlan | None:
+    """(SELECT expressions of both rows FROM …): computed over the joined rows."""
+    right = node.right
+    if not isinstance(right, Project):
+        return None
+    single = isinstance(right.input, Values) and len(right.input.rows) == 1
+    if node.kind == "left" and not (single and node.condition in (None, TRUE)):
+        return None  # where nothing matches the expressions are not computed, but NULL
+    width = len(node.left.schema)
+    source: LogicalPlan
+    if single and not right.input.schema:
+        source = node.left
+    else:
+        below = Join(
+            schema=Schema(node.left.schema.columns + right.input.schema.columns),
+            left=node.left, right=right.input, kind="cross",
+            lateral=is_correlated(right.input),
+        )  # fmt: skip
+        if below.lateral:
+            joined = _node(below)
+            if joined is below:
+                return None
+            source = joined
+        else:
+            source = _joined(below, up_one_level(right.input), [])
+    results = tuple(as_join_condition(e, width) for e in right.exprs)
+    left = tuple(column(i, c.type, c.name) for i, c in enumerate(node.left.schema))
+    project = Project(schema=node.schema, input=source, exprs=(*left, *results))
+    if node.condition in (None, TRUE):
+        return project
+    assert node.condition is not None
+    return Filter(schema=node.schema, input=project, predicate=node.condition)
+
+
+def _as_aggregate(node: Join) -> LogicalPlan | None:
+    """(SELECT f(count(*), max(x)) FROM … WHERE inner = outer): grouped by inner sides; a missing
+    group is an aggregate over no rows."""
+    if node.kind == "left" and node.condition not in (None, TRUE):
+        return None
+    project, plan = None, node.right
+    if isinstance(plan, Project):
+        project, plan = plan, plan.input
+    if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
+        return None
+    if project is not None and any(refers_outside(e) for e in project.exprs):
+        return None
+    found = keyed(plan.input)
+    if found is None:
+        return None
+    keys = tuple(dict.fromkeys(found.keys))
+    columns = found.plan.schema.select(keys).columns + plan.schema.columns
+    grouped = Aggregate(
+        schema=Schema(columns), input=found.plan, keys=keys, aggregates=plan.aggregates
+    )
+    width = len(node.left.schema)
+    results: list[Expr] = []
+    for i, call in enumerate(plan.aggregates):
+        empty = empty_value(call)
+        if empty is None:
+            return None
+        ref: Expr = column(width + len(keys) + i, call.type)
+        if empty.value is not None:
+            ref = Call(function="coalesce", args=(ref, empty), type=call.type)
+        results.append(ref)
+    if project is not None:
+        results = [replace_columns(e, lambda r: results[r.index]) for e in project.exprs]
+    lifted = found.lifted(grouped, [keys.index(k) for k in found.keys])
+    conditions = [as_join_condition(c, width) for c in lifted.conditions]
+    right = up_one_level(grouped)
+    schema = Schema(node.left.schema.columns + right.schema.columns)
+    join = Join(
+        schema=schema, left=node.left, right=right, kind="left", condition=condition_of(conditions)
+    )
+    left = tuple(column(i, c.type, c.name) for i, c in enumerate(node.left.schema))
+    out = Project(schema=node.schema, input=join, exprs=(*left, *results))
+    if node.condition in (None, TRUE):
+        return out
+    assert node.condition is not None
+    return Filter(schema=node.schema, input=out, predicate=node.condition)
