@@ -197,7 +197,7 @@ class Catalog:
                 raise UndefinedSchema(f'schema "{schema}" does not exist')
         else:
             name = parts[0]
-            found = next((s for s in search_path if s in self.schemas and s != "pg_catalog"), None)
+            found = next((s for s in search_path if s in self.schemas and _holds_new(s)), None)
             if found is None:
                 raise UndefinedSchema("no schema has been selected to create in")
             schema = found
@@ -398,6 +398,11 @@ def describe(relation: Relation) -> str:
     """ "materialized view sales.daily": how messages name a relation."""
     prefix = "" if relation.schema == "public" else f"{relation.schema}."
     return f"{relation.kind_words} {prefix}{relation.name}"
+
+
+def _holds_new(schema: str) -> bool:
+    """Whether a bare name may be created there: temporary tables only by their own word."""
+    return schema != "pg_catalog" and not schema.startswith(TEMP_PREFIX)
 
 
 def check_database(parts: Sequence[str]) -> None:

@@ -118,7 +118,10 @@ class StreamCursor:
     ) -> list[pa.RecordBatch]:
         """See `Cursor`. Raises: FeatureNotSupported (0A000) for backward, QueryCanceled."""
         if count is not None and count < 0:
-            raise FeatureNotSupported("a SUBSCRIBE cursor can only be read forward")
+            raise FeatureNotSupported(
+                "a SUBSCRIBE cursor can only be read forward",
+                hint="Declare another one with AS OF the version to begin at.",
+            )
         wanted = STREAM_ROWS_MAX if count is None else count
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         found: list[pa.RecordBatch] = []
@@ -190,7 +193,10 @@ class SubscriptionCursor:
         """See `Cursor`. Raises: 0A000 for backward, 40001 when the changes are no longer retained,
         42704 when the subscription was dropped, QueryCanceled (57014)."""
         if count is not None and count < 0:
-            raise FeatureNotSupported("a subscription cursor can only be read forward")
+            raise FeatureNotSupported(
+                "a subscription cursor can only be read forward",
+                hint="Declare another one with SINCE the version to begin at.",
+            )
         wanted = STREAM_ROWS_MAX if count is None else count
         deadline = time.monotonic() + (timeout_s or 0.0)
         found: list[pa.RecordBatch] = []

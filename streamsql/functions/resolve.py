@@ -307,7 +307,9 @@ def resolve_window(
         )  # fmt: skip
     if filter is not None:
         raise FeatureNotSupported(
-            "FILTER is not implemented for non-aggregate window functions", position=position
+            "FILTER is not implemented for non-aggregate window functions",
+            position=position,
+            hint="Filter the rows in a subquery, or put the condition into PARTITION BY.",
         )
     found = _select(definitions, name, args, position)
     coerced = _coerce_args(found, args)

@@ -11,7 +11,6 @@ from streamsql.core.errors import (
     DuplicateColumn,
     GeneratedAlways,
     SqlSyntaxError,
-    StatementError,
     UndefinedColumn,
 )
 from streamsql.core.schema import Column, Schema
@@ -217,9 +216,7 @@ class _Binder:
         name = self.relation.columns[at].name
         if inserts:
             raise DuplicateColumn(f'column "{name}" specified more than once')
-        error = StatementError(f'multiple assignments to same column "{name}"')
-        error.sqlstate = "42601"
-        raise error
+        raise SqlSyntaxError(f'multiple assignments to same column "{name}"')
 
     def refuse_generated(self, at: int, inserts: bool) -> None:
         if at in self.generated:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from streamsql.core.delta import make_batch
 from streamsql.core.errors import (
     GeneratedAlways,
-    StatementError,
+    SqlSyntaxError,
     UndefinedColumn,
     UndefinedTable,
 )
@@ -84,9 +84,7 @@ def bind_update(
         if at < 0:
             raise UndefinedColumn(f'column "{name}" of relation "{relation.name}" does not exist')
         if at in seen:
-            error = StatementError(f'multiple assignments to same column "{name}"')
-            error.sqlstate = "42601"
-            raise error
+            raise SqlSyntaxError(f'multiple assignments to same column "{name}"')
         seen.add(at)
         default = isinstance(tree, exp.Var) and tree.name.upper() == "DEFAULT"
         if default:

@@ -63,7 +63,10 @@ def _format(context: Context, arguments: Sequence[Typed]) -> Typed:
     """format('%I.%I', …) of a constant: its pieces, joined."""
     pattern = arguments[0].literal
     if pattern is None:
-        raise FeatureNotSupported("format() of a pattern that is no constant is not supported here")
+        raise FeatureNotSupported(
+            "format() of a pattern that is no constant is not supported here",
+            hint="Put the parts together with ||.",
+        )
     parts, rest, i = [], list(arguments[1:]), 0
     quoted = {"I": QUOTE_IDENT, "L": QUOTE_LITERAL, "s": "coalesce({0}, '')"}
     plain = ""

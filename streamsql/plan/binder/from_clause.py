@@ -32,6 +32,9 @@ from streamsql.plan.binder.scope import (
 from streamsql.plan.nodes import LogicalPlan, Project, Scan, Values
 from streamsql.plan.visit import outer_refs, shift_outer
 
+DATABASE = "streamsql"
+"""The only database there is."""
+
 MAX_VIEW_DEPTH = 64
 
 ONE_ROW = Values(schema=Schema(()), rows=((),))
@@ -220,7 +223,7 @@ def _bind_relation(node: exp.Table, env: Env) -> FromItem:
 
         bound = reference_cte(env.ctes[parts[0]], env, position_of(node.this))
         return aliased(bound, alias_node, env, default=parts[0])
-    info = env.statement.context.resolve(_without_catalog(parts))
+    info = env.statement.context.resolve(_without_catalog(parts, position_of(node.parts[0])))
     if info is None:
         raise undefined_table(parts, position_of(node.parts[0]), env)
     bound = bind_relation_info(info, env)
@@ -228,8 +231,17 @@ def _bind_relation(node: exp.Table, env: Env) -> FromItem:
     return item
 
 
-def _without_catalog(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return parts[1:] if len(parts) == 3 else parts
+def _without_catalog(parts: tuple[str, ...], position: int | None) -> tuple[str, ...]:
+    """Raises: FeatureNotSupported (0A000) for another database."""
+    if len(parts) < 3:
+        return parts
+    if parts[0] != DATABASE:
+        raise FeatureNotSupported(
+            f'cross-database references are not implemented: "{".".join(parts)}"',
+            position=position,
+            hint=f'There is one database, "{DATABASE}"; use a schema instead.',
+        )
+    return parts[1:]
 
 
 def undefined_table(parts: tuple[str, ...], position: int | None, env: Env) -> UndefinedTable:

@@ -135,7 +135,11 @@ def _compare_rows(
     if len(lefts) != len(rights):
         raise SqlSyntaxError("unequal number of entries in row expressions", position=position)
     if not lefts:
-        raise FeatureNotSupported("cannot compare rows of zero length", position=position)
+        raise FeatureNotSupported(
+            "cannot compare rows of zero length",
+            position=position,
+            hint="Such rows are always equal: leave the comparison out.",
+        )
     return compare_rows(binder, symbol, lefts, rights, position)
 
 
