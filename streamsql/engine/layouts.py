@@ -117,11 +117,3 @@ class LayoutRows:
         if pending is None:
             return lambda: self.layout.table(make())
         return lambda: self.layout.table(pending.over(make()))
-
-    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-        """See `Stored`."""
-        places = {self.layout.positions[i]: value for i, value in key.items()}
-        if None in places or self.pending is not None:
-            return None
-        found = self.base.lookup({at: v for at, v in places.items() if at is not None})
-        return None if found is None else self.layout.batch(found)

@@ -141,7 +141,8 @@ class SystemState:
             self._record_error(error, owners[error.node], tick.version)
         if tick.source_errors:
             rows = [(*row, tick.version) for row in tick.source_errors]
-            self._add("source_errors", self._source_errors, batch_of(rows, SCHEMAS["source_errors"]))
+            batch = batch_of(rows, SCHEMAS["source_errors"])
+            self._add("source_errors", self._source_errors, batch)
 
     def _record_late(self, late: LateRow, owners: Owners, version: int) -> None:
         event = np.asarray(late.event_time_us, np.int64)

@@ -357,3 +357,69 @@ def test_indexes_follow_alter_and_replace(db, rows):
     assert "Index Lookup using im (n = 16)" in plan(db, "SELECT * FROM m WHERE n = 16")
     assert rows("SELECT * FROM m WHERE n = 16") == [(3, 16)]
     assert len(rows("SELECT * FROM m WHERE n = 15")) == 9
+
+
+JOINS = [
+    ("SELECT t.id FROM few f JOIN t ON t.k = f.k WHERE t.n > 5", "i (k = k)"),
+    ("SELECT t.id FROM t JOIN few f ON f.k = t.k", "i (k = k)"),
+    ("SELECT f.k, t.id FROM few f LEFT JOIN t ON t.k = f.k AND t.id < 100", "i (k = k)"),
+    ("SELECT f.k, t.id FROM t RIGHT JOIN few f ON t.k = f.k AND t.id < 100", "i (k = k)"),
+    ("SELECT f.k FROM few f WHERE EXISTS (SELECT 1 FROM t WHERE t.k = f.k)", "i (k = k)"),
+    ("SELECT f.k FROM few f WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.k = f.k)", "i (k = k)"),
+    ("SELECT t.id FROM t WHERE k IN (SELECT k FROM few)", "i (k = k)"),
+    ("SELECT t.id FROM (VALUES (3), (3), (77)) v(x) JOIN t ON t.id = v.x", "t_pkey (id ="),
+    ("SELECT b.id FROM t a JOIN t b ON b.id = a.id + 1 WHERE a.k = 7", "t_pkey (id ="),
+    ("SELECT t.id FROM few f JOIN t ON t.k = f.k AND t.at = f.at", "i (k = k, at = at)"),
+    ("SELECT f.k, t.id FROM t FULL JOIN few f ON t.k = f.k", None),
+    ("SELECT t.id FROM t LEFT JOIN few f ON t.k = f.k", None),
+    ("SELECT f.k FROM few f WHERE f.k NOT IN (SELECT k FROM t)", None),
+    ("SELECT t.id FROM few f JOIN t ON t.k < f.k", None),
+]
+
+
+@pytest.fixture(scope="module")
+def joined(both):
+    both.execute("""
+        CREATE TABLE few (k BIGINT, at TIMESTAMP);
+        INSERT INTO few VALUES (3, '2024-01-01 00:01:43'), (5, NULL), (NULL, NULL), (5, NULL),
+            (999, '2024-01-01')
+    """)
+    return both
+
+
+@pytest.mark.parametrize(("sql", "access"), JOINS)
+def test_a_small_side_looks_the_other_one_up(joined, sql, access):
+    bare = sql.replace("FROM t ", "FROM bare AS t ").replace("JOIN t ", "JOIN bare AS t ")
+    bare = bare.replace("bare AS t a", "bare a").replace("bare AS t b", "bare b")
+    want = joined.execute(bare).fetchall()
+    assert sorted(joined.execute(sql).fetchall(), key=repr) == sorted(want, key=repr)
+    shown = plan(joined, sql)
+    found = shown.count("Index Lookup")
+    assert found if access else not found, shown
+    assert access is None or f"Index Lookup using {access}" in shown
+
+
+def test_two_keys_that_mean_the_same_find_each_row_once(db, rows):
+    db.execute("CREATE TABLE f (x DOUBLE PRECISION, i INTERVAL)")
+    db.execute("INSERT INTO f VALUES (0.0, '1 month'), ('-0', '30 days'), ('NaN', '1 day')")
+    db.execute("CREATE INDEX fx ON f (x); CREATE INDEX fi ON f (i)")
+    assert rows("SELECT count(*) FROM f WHERE x IN (0.0, '-0'::FLOAT, 'NaN'::FLOAT)") == [(3,)]
+    sql = "SELECT count(*) FROM f WHERE i IN (INTERVAL '1 month', INTERVAL '30 days')"
+    assert rows(sql) == [(2,)]
+
+
+def test_writes_find_their_rows_by_the_index(db, rows, indexed):
+    for sql in ("UPDATE t SET n = 1 WHERE k = 7", "DELETE FROM t WHERE k = 8 AND id > 100"):
+        shown = plan(db, sql)
+        assert "Index Lookup using i (k = " in shown
+        assert "\x00" not in shown
+        before = rows("SELECT lookups FROM streamsql.indexes WHERE name = 'i'")[0][0]
+        assert db.execute(sql).row_count in (40, 39)
+        assert rows("SELECT lookups FROM streamsql.indexes WHERE name = 'i'")[0][0] > before
+
+
+def test_plain_views_over_older_columns_use_the_index(db, rows, indexed):
+    db.execute("CREATE VIEW p AS SELECT * FROM t; ALTER TABLE t ADD COLUMN z INT DEFAULT 4")
+    sql = "SELECT id, n FROM p WHERE k = 7 AND id < 300"
+    assert "Index Lookup using i (k = 7)" in plan(db, sql)
+    assert [r[0] for r in sorted(rows(sql))] == [7, 107, 207]

@@ -26,26 +26,37 @@ from streamsql.engine.reads.access import (
     fit,
     plain,
 )
-from streamsql.engine.reads.fast import FAST_ROWS_MAX, is_simple
+from streamsql.engine.reads.fast import FAST_ROWS_MAX, is_simple, run_fast
+from streamsql.engine.reads.join_lookup import (
+    DRIVING_ROWS_MAX,
+    Equality,
+    equalities,
+    join_access,
+    join_questions,
+    join_text,
+    scan_below,
+    through,
+)
 from streamsql.engine.reads.view import ReadView, Snapshot
-from streamsql.engine.storage.key_index import Range
+from streamsql.engine.storage.key_index import KeyIndex, Range
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import (
-    ColumnRef,
     Expr,
     Literal,
     conjunction,
     conjuncts,
-    transform,
 )
 from streamsql.functions.literals import to_arrow_scalar
-from streamsql.plan.nodes import Filter, Limit, LogicalPlan, Project, Scan, Sort
+from streamsql.plan.nodes import Filter, Join, Limit, LogicalPlan, Project, Scan, Sort, Values
 
 FOUND_MIN = 1_000
 FOUND_PART = 16
 FOUND_MAX = 200_000
 """An index is used if it finds at most FOUND_MIN rows, or a FOUND_PART-th of all, and not more than
 FOUND_MAX: copying rows costs more than scanning them."""
+
+SMALL_ROWS_MAX = 5_000
+"""A relation up to this size is read to find out how few rows of it drive a join."""
 
 QUESTIONS_MAX = 10_000
 """Combinations of IN lists that are asked one by one."""
@@ -120,7 +131,7 @@ class Asker:
                 continue
             if access.index is None:
                 return access, _by_identity(state, asked)
-            spans = [access.index.span(question) for question in asked]
+            spans = spans_of(access.index, asked)
             count = sum(end - start for start, end in spans)
             if best is None or count < best[0]:
                 best = count, access, spans
@@ -128,8 +139,14 @@ class Asker:
             return None
         access = best[1]
         assert access.index is not None
-        parts = [access.index.rows(start, end) for start, end in best[2] if end > start]
+        parts = [access.index.rows(start, end) for start, end in best[2]]
         return access, np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def spans_of(index: KeyIndex, asked: Sequence[Range]) -> list[tuple[int, int]]:
+    """Where the answers stand; two questions that mean the same (0.0 and -0.0) are one."""
+    found = dict.fromkeys(index.span(question) for question in asked)
+    return [(start, end) for start, end in found if end > start]
 
 
 def most_rows(state: State) -> int:
@@ -179,14 +196,85 @@ class Lookups:
             return plan
         made = tuple(self.apply(i) for i in inputs)
         same = all(a is b for a, b in zip(inputs, made, strict=True))
-        return plan if same else plan.with_inputs(made)
+        plan = plan if same else plan.with_inputs(made)
+        return self._joined(plan) if isinstance(plan, Join) else plan
+
+    def _joined(self, join: Join) -> Join:
+        """The join with one side looked up by the rows of the other, if these are few."""
+        for right in (True, False):
+            driving, found = (join.left, join.right) if right else (join.right, join.left)
+            pairs = equalities(join, right=right)
+            scan = scan_below(found)
+            if not pairs or scan is None or scan.relation_id < 0:
+                continue
+            rows = self._few_rows(driving)
+            made = None if rows is None else self._by_rows(scan, found, pairs, rows, driving)
+            if made is not None:
+                side = with_scan(found, made)
+                return replace(join, right=side) if right else replace(join, left=side)
+        return join
+
+    def _few_rows(self, plan: LogicalPlan) -> pa.RecordBatch | None:
+        """The rows of a side that is certainly small, or None."""
+        scan, asker = scan_below(plan), self.asker
+        if scan is not None and scan.relation_id >= 0:
+            snapshot = asker.view.snapshot(scan.relation_id)
+            if snapshot is None or snapshot.state.store.live_rows > SMALL_ROWS_MAX:
+                return None
+        elif scan is None and not isinstance(plan, Values):
+            return None
+        view = replace(asker.view, given=self.given)
+        rows = run_fast(plan, view, asker.now_us, asker.timezone)
+        return rows if rows is not None and rows.num_rows <= DRIVING_ROWS_MAX else None
+
+    def _by_rows(
+        self,
+        scan: Scan,
+        plan: LogicalPlan,
+        pairs: Sequence[Equality],
+        rows: pa.RecordBatch,
+        driving: LogicalPlan,
+    ) -> Scan | None:
+        asker = self.asker
+        snapshot = asker.view.snapshot(scan.relation_id)
+        if snapshot is None or snapshot.layout is not None:
+            return None
+        state = snapshot.state
+        access = join_access(pairs, plan, state)
+        if access is None:
+            return None
+        asked = join_questions(access, rows, driving.schema, asker.now_us, asker.timezone)
+        if asked is None:
+            return None
+        with asker.view.lock:  # type: ignore[attr-defined]
+            later = snapshot.changes()
+            if later is None:
+                return None
+            if access.index is None:
+                numbers = _by_identity(state, asked)
+            else:
+                spans = spans_of(access.index, asked)
+                if sum(end - start for start, end in spans) > most_rows(state):
+                    return None
+                parts = [access.index.rows(start, end) for start, end in spans]
+                numbers = np.concatenate(parts) if parts else np.empty(0, np.int64)
+            found = take(state, numbers)
+        return self._give(
+            scan, snapshot.complete(found, later), join_text(access, driving.schema, scan.schema)
+        )
+
+    def _give(self, scan: Scan, rows: pa.Table, text: str) -> Scan:
+        number = -1 - len(self.given)
+        self.given[number] = rows
+        return replace(scan, relation_id=number, access=text)
 
     def _found(self, scan: Scan, predicate: Expr) -> Scan | None:
         snapshot = self.asker.view.snapshot(scan.relation_id)
-        if snapshot is None:
+        inside = None if snapshot is None else snapshot.over_state(predicate)
+        if snapshot is None or inside is None:
             return None
         with self.asker.view.lock:  # type: ignore[attr-defined]
-            ways = accesses(predicate, snapshot.state)
+            ways = accesses(inside, snapshot.state)
             later = snapshot.changes() if ways else None
             if later is None:
                 return None
@@ -195,9 +283,8 @@ class Lookups:
                 return None
             access, numbers = found
             rows = take(snapshot.state, numbers)
-        number = -1 - len(self.given)
-        self.given[number] = snapshot.complete(rows, later)
-        return replace(scan, relation_id=number, access=access_text(access, scan.schema))
+        text = access_text(access, snapshot.state.relation.columns)
+        return self._give(scan, snapshot.complete(rows, later), text)
 
 
 def filtered_scan(plan: Filter) -> tuple[Scan, Expr] | None:
@@ -211,11 +298,6 @@ def filtered_scan(plan: Filter) -> tuple[Scan, Expr] | None:
             parts = [through(p, node) for p in parts]
         node = node.input
     return (node, conjunction(parts)) if isinstance(node, Scan) else None
-
-
-def through(expr: Expr, project: Project) -> Expr:
-    """An expression over a Project's output, over its input."""
-    return transform(expr, lambda e: project.exprs[e.index] if isinstance(e, ColumnRef) else e)
 
 
 def with_scan(plan: LogicalPlan, scan: Scan) -> LogicalPlan:
@@ -251,6 +333,8 @@ def _in_order(plan: LogicalPlan, asker: Asker) -> tuple[LogicalPlan, ReadView] |
         return None
     snapshot = asker.view.snapshot(node.relation_id)
     if snapshot is None or not snapshot.state.indexes or snapshot.pending is not None:
+        return None
+    if snapshot.layout is not None:
         return None
     below = chain[chain.index(sorts[0]) + 1 :]
     wanted = _sort_keys(sorts[0], below)

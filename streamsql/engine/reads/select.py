@@ -124,9 +124,7 @@ def plan_sql(plan: LogicalPlan, timezone: str) -> str:
     """
     from streamsql.plan.sql import to_duckdb_sql
 
-    return to_duckdb_sql(
-        plan, lambda scan: relation_table(scan.relation_id), timezone=timezone
-    )
+    return to_duckdb_sql(plan, lambda scan: relation_table(scan.relation_id), timezone=timezone)
 
 
 def run_plan(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import PendingWrites
+from streamsql.engine.layouts import Layout, LayoutRows
 from streamsql.engine.storage.changelog import Change, ChangeLog, rewind
 from streamsql.engine.storage.table import TableState, rewind_rows
 from streamsql.engine.storage.view import ViewState
+from streamsql.functions.expressions import ColumnRef, Expr, columns_used, transform
 
 SLOT_SHIFT = 40
 
@@ -46,18 +48,28 @@ class Stored(Protocol):
         """Called under the state lock; the result, called outside of it, gives the rows."""
         ...
 
-    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-        """The present row of an identity, under the state lock; None if that is not its key."""
-        ...
-
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The rows of one table or view as a query sees them, not read yet."""
+    """The rows of one table or view as a query sees them, not read yet. layout: the older columns
+    under which it is read, if any."""
 
     state: TableState | ViewState
     version: int
     pending: PendingWrites | None = None
+    layout: Layout | None = None
+
+    def over_state(self, predicate: Expr) -> Expr | None:
+        """A condition over what is read, over the columns of the state; None if one is gone."""
+        if self.layout is None:
+            return predicate
+        known = {i: p for i, p in enumerate(self.layout.positions) if p is not None}
+        if not columns_used(predicate) <= known.keys():
+            return None
+        return transform(
+            predicate,
+            lambda e: replace(e, index=known[e.index]) if isinstance(e, ColumnRef) else e,
+        )
 
     def changes(self) -> list[Change] | None:
         """What the rows in memory have gone through since the version; None if that is much. Under
@@ -76,7 +88,9 @@ class Snapshot:
                 found = rewind_rows(found, later, self.state.num_columns)
             else:
                 found = rewind(found, later, self.state.schema)
-        return found if self.pending is None else self.pending.over(found)
+        if self.pending is not None:
+            found = self.pending.over(found)
+        return found if self.layout is None else self.layout.table(found)
 
 
 @dataclass(frozen=True)
@@ -99,11 +113,16 @@ class ReadView:
         """The rows of a table or view; None for what is computed when it is read."""
         oid, slot = base_of(relation_id), slot_of(relation_id)
         state = self.stored(oid) if relation_id >= 0 else None
+        pending: PendingWrites | None = self.pending.get(oid)
+        layout: Layout | None = None
+        if isinstance(state, LayoutRows):
+            pending, layout = state.pending, state.layout
+            state = state.base
         if not isinstance(state, TableState | ViewState):
             return None
         if slot is None:
-            return Snapshot(state, self.version, self.pending.get(oid))
-        return Snapshot(state, self.slots[slot])
+            return Snapshot(state, self.version, pending, layout)
+        return Snapshot(state, self.slots[slot], None, layout)
 
     def tables(self, relations: Iterable[int]) -> dict[int, pa.Table]:
         """The rows of these relations, all of the same version; schemas with hidden columns.

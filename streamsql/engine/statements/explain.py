@@ -18,15 +18,17 @@ from streamsql.dialect.statements import (
     Update,
 )
 from streamsql.engine.api import Result
+from streamsql.engine.reads.access import State
 from streamsql.engine.reads.lookup import explained, with_lookups
-from streamsql.engine.reads.plans import freeze
+from streamsql.engine.reads.plans import freeze, scans
 from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
 from streamsql.engine.reads.versions import at_versions
-from streamsql.engine.reads.view import slot_of
+from streamsql.engine.reads.view import ReadView, slot_of
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements import dml, queries, views
 from streamsql.engine.statements.common import bound_query, lookup, rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types, result_columns
+from streamsql.engine.storage.table import ROW_ID
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.runtime.compile import CompiledView
@@ -97,11 +99,17 @@ def shown_plan(
     those that it may make."""
     view = session.read_view()
     if not bound.frozen and len(values) < len(bound.parameter_types):
-        found = {r: view.snapshot(r) for r in bound.relations if slot_of(r) is None}
-        return explained(bound.plan, {r: s.state for r, s in found.items() if s is not None})
+        return explained(bound.plan, states_of(view, bound.plan))
     view = at_versions(session, view, bound.slots, values)
     plan = freeze(bound.plan, values, session.now_us())
     return with_lookups(plan, view, session.now_us(), session.timezone)[0]
+
+
+def states_of(view: ReadView, plan: LogicalPlan) -> dict[int, State]:
+    """The rows behind the scans of a plan, at the newest version."""
+    found = {s.relation_id: view.snapshot(s.relation_id) for s in scans(plan)
+             if slot_of(s.relation_id) is None}  # fmt: skip
+    return {oid: snapshot.state for oid, snapshot in found.items() if snapshot is not None}
 
 
 def describe(session: Session, statement: Explain, declared: Types) -> Description:
@@ -123,15 +131,17 @@ def explain_write(session: Session, inner: Insert | Update | Delete, declared: T
     else:
         plan = dml.bound_modify(session, inner, declared).plan
     lines = [f"{type(inner).__name__} on {inner.table[-1]}"]
-    rows = ["Values"] if plan is None else tree(plan)
+    rows = ["Values"]
+    if plan is not None:
+        rows = tree(explained(plan, states_of(session.read_view(), plan)))
+    rows = [line.replace(f'"{ROW_ID}" AS {ROW_ID}', "row id") for line in rows]
+    rows = [line.replace(ROW_ID, "row id") for line in rows]
     return lines + [("└─ " if i == 0 else "   ") + line for i, line in enumerate(rows)]
 
 
 def _analyzed(
     session: Session, bound: BoundSelect, view: object, values: tuple[Literal, ...]
 ) -> list[str]:
-    from streamsql.engine.reads.view import ReadView
-
     assert isinstance(view, ReadView)
     start = time.perf_counter()
     rows = sum(b.num_rows for b in run_select(session, bound, view, values))

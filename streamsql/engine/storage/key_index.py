@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from streamsql.core.delta import Int64Array
 from streamsql.core.schema import Schema
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import ColumnRef, Expr
-from streamsql.kernels.order_keys import can_order
+from streamsql.kernels.order_keys import can_order, is_interval
 from streamsql.state.arrangement import Applied, Arrangement
 from streamsql.state.ordered_index import OrderColumn, OrderedIndex
 
@@ -93,8 +94,9 @@ class KeyIndex:
             table = pa.table([pa.chunked_array(c) for c in zip(*values, strict=True)],
                              names=[f"k{i}" for i in range(len(self.keys))])  # fmt: skip
             # entries that come in order fill the tree from left to right: five times as fast
-            by = [(name, "ascending") for name in table.column_names]
-            order = pc.sort_indices(table, sort_keys=by)
+            plain = takewhile(lambda f: not is_interval(f.type), table.schema)  # Arrow sorts none
+            by = [(f.name, "ascending") for f in plain]
+            order = pc.sort_indices(table, sort_keys=by) if by else pa.array(np.arange(rows.size))
             for start in range(0, len(order), FILL_ROWS):
                 part = order.slice(start, FILL_ROWS)
                 taken = table.take(part).combine_chunks()

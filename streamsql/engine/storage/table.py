@@ -7,7 +7,7 @@ All methods are called under the database's state lock, or by the engine thread 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,11 +102,6 @@ class TableState:
         rows = self.store.snapshot()
         changes = self.log.since(version)
         return lambda: rewind_rows(rows, changes, self.num_columns)
-
-    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-        """The row whose identity has these values (column → array of one), as a batch of none or
-        one stored row; None if the identity is not among the columns."""
-        return find_row(self.store, key) if self._exact_identity else None
 
     def arrivals(self) -> Delta:
         """All rows as a delta in the user's schema, in order of arrival, each with the watermark
@@ -223,17 +218,6 @@ EXACT_KINDS = INTEGER_KINDS | TEXT_KINDS | DATETIME_KINDS | {
 def is_exact(schema: Schema, columns: Sequence[int]) -> bool:
     """Whether equal values of these columns always have one representation."""
     return all(schema[i].type.kind in EXACT_KINDS for i in columns)
-
-
-def find_row(store: Arrangement, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-    """See `TableState.lookup`."""
-    identity = store.identity
-    if identity is None or not all(i in key for i in identity):
-        return None
-    names = [f"c{i}" for i in range(len(identity))]
-    wanted = pa.RecordBatch.from_arrays([key[i] for i in identity], names=names)
-    rows = store.find(wanted, range(len(identity)))
-    return store.take(rows[rows >= 0])
 
 
 def row_ids(rows: pa.RecordBatch | pa.Table, num_columns: int) -> Int64Array:

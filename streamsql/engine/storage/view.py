@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog, Keep, rewind
 from streamsql.engine.storage.key_index import KeyIndex, follow
-from streamsql.engine.storage.table import find_row, is_exact
+from streamsql.engine.storage.table import is_exact
 from streamsql.state.arrangement import Arrangement
 from streamsql.state.consolidate import cancel, consolidate
 
@@ -55,10 +55,6 @@ class ViewState:
         rows = self.store.snapshot()
         changes = self.log.since(version)
         return lambda: rewind(rows, changes, self.schema)
-
-    def lookup(self, key: Mapping[int, pa.Array]) -> pa.RecordBatch | None:
-        """See `TableState.lookup`."""
-        return find_row(self.store, key) if self._exact_identity else None
 
     def contents(self) -> Delta:
         """All rows as a delta: what a view over this one is filled from."""
