@@ -72,7 +72,12 @@ def literal(value: Any, type_: SqlType, timezone: str, index: int = 0) -> Litera
         if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
             return parse_literal(value.isoformat(), type_, None, timezone)
         scalar = pa.scalar(value, type_.arrow)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+        pa.ArrowNotImplementedError,
+        OverflowError,
+    ) as error:
         try:
             return parse_literal(str(value), type_, None, timezone)
         except StreamSqlError:

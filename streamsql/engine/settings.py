@@ -359,9 +359,22 @@ class Variables:
         self._values: dict[str, str] = {}
         self._defaults: dict[str, str] = dict(overrides or {})
         self.on_change: Callable[[str, str], None] | None = None
+        # what `get` and `reported` gave since the last change: every statement asks for a dozen
+        self._given: dict[str, str] = {}
+        self._reported: dict[str, str] | None = None
 
     def get(self, name: str) -> str:
         """Raises: UndefinedObject (42704)."""
+        given = self._given.get(name)
+        if given is None:
+            given = self._given[name] = self._get(name)
+        return given
+
+    def _changed(self) -> None:
+        self._given = {}
+        self._reported = None
+
+    def _get(self, name: str) -> str:
         setting = find(name)
         key = setting.name.lower()
         if key in self._values:
@@ -384,6 +397,7 @@ class Variables:
             self._values.pop(key, None)
         else:
             self._values[key] = setting.check(setting.name, value) if setting.check else value
+        self._changed()
         after = self._values.get(key, self._defaults.get(key, setting.default))
         if setting.report and after != before and self.on_change is not None:
             self.on_change(setting.name, after)
@@ -407,6 +421,7 @@ class Variables:
                     self._values[key] = values[key]
                 else:
                     self._values.pop(key)
+                self._changed()
                 if setting.report and self.on_change is not None:
                     self.on_change(setting.name, self.get(key))
 
@@ -418,7 +433,9 @@ class Variables:
 
     def reported(self) -> dict[str, str]:
         """The variables that a server tells its clients."""
-        return {s.name: self.get(s.name) for s in SETTINGS if s.report}
+        if self._reported is None:
+            self._reported = {s.name: self.get(s.name) for s in SETTINGS if s.report}
+        return self._reported
 
 
 def split_search_path(text: str, user: str) -> tuple[str, ...]:

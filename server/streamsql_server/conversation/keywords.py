@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _SKIP = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
 _WORD = re.compile(r"\s*([A-Za-z_]\w*|\"(?:[^\"]|\"\")*\"|;|\S)")
+
+REMEMBERED_MAX = 2000
+"""Characters of a text up to which its first words are remembered: the same ones come again."""
 
 BEGIN = frozenset({"BEGIN", "START"})
 COMMIT = frozenset({"COMMIT", "END"})
@@ -18,6 +22,17 @@ def first_words(sql: str, count: int) -> list[str]:
     >>> first_words("/* x */ deallocate prepare \\"a\\"", 3)
     ['DEALLOCATE', 'PREPARE', '"a"']
     """
+    if len(sql) <= REMEMBERED_MAX:
+        return list(_remembered_words(sql, count))
+    return _first_words(sql, count)
+
+
+@lru_cache(maxsize=512)
+def _remembered_words(sql: str, count: int) -> tuple[str, ...]:
+    return tuple(_first_words(sql, count))
+
+
+def _first_words(sql: str, count: int) -> list[str]:
     skipped = _SKIP.match(sql)
     words: list[str] = []
     at = skipped.end() if skipped else 0

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from streamsql.functions.expressions import Literal, Parameter
+from streamsql.functions.expressions import Cast, Expr, Literal, Parameter
 from streamsql.functions.literals import arrow_value, stored
 from streamsql.plan.nodes import LogicalPlan, Values
 
@@ -41,8 +41,9 @@ class ConstantRows:
             for cell, column, type_ in zip(row, columns, types, strict=True):
                 if cell.type.arrow != type_:
                     return None
-                if isinstance(cell, Parameter):
-                    column.append(cell.index)
+                given = _given(cell)
+                if given is not None:
+                    column.append(given.index)
                 elif isinstance(cell, Literal):
                     column.append(_one(cell))
                 else:
@@ -57,12 +58,36 @@ class ConstantRows:
             for cell in cells:
                 if not isinstance(cell, int):
                     parts.append(cell)
-                elif cell <= len(values) and values[cell - 1].type.arrow == type_:
-                    parts.append(_one(values[cell - 1]))
                 else:
-                    return None
+                    made = None if cell > len(values) else _typed(values[cell - 1], type_)
+                    if made is None:
+                        return None
+                    parts.append(made)
             arrays.append(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
         return arrays
+
+
+def _given(cell: Expr) -> Parameter | None:
+    """The parameter that a cell is, as it is or as an integer of another size."""
+    if isinstance(cell, Cast) and cell.type.is_integer and cell.arg.type.is_integer:
+        cell = cell.arg
+    return cell if isinstance(cell, Parameter) else None
+
+
+def _typed(literal: Literal, type_: pa.DataType) -> pa.Array | None:
+    """The value as a column of this type; None if it does not fit."""
+    if literal.type.arrow == type_:
+        return _one(literal)
+    if literal.type.is_integer and pa.types.is_integer(type_):
+        if literal.value is None:
+            return pa.nulls(1, type_)
+        return _integer(literal.value, type_) if _fits(literal.value, type_.bit_width) else None
+    return None
+
+
+def _integer(value: int, type_: pa.DataType) -> pa.Array:
+    held = pa.py_buffer(np.array([value], _INTEGERS[type_.bit_width]))
+    return pa.Array.from_buffers(type_, 1, [None, held], 0)
 
 
 def _fits(value: object, bits: int) -> bool:
@@ -72,7 +97,6 @@ def _fits(value: object, bits: int) -> bool:
 def _one(literal: Literal) -> pa.Array:
     type_ = literal.type.arrow
     if literal.type.is_integer and _fits(literal.value, type_.bit_width):
-        held = pa.py_buffer(np.array([literal.value], _INTEGERS[type_.bit_width]))
-        return pa.Array.from_buffers(type_, 1, [None, held], 0)
+        return _integer(literal.value, type_)
     value = arrow_value(stored(literal.value, literal.type), literal.type)
     return pa.array([value], type_)
