@@ -18,7 +18,7 @@ import pytest
 import streamsql
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/sql.md")
+PAGES = ("README.md", "docs/sql.md", "docs/versions.md")
 
 
 @dataclass(frozen=True)

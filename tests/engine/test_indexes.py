@@ -218,7 +218,15 @@ def test_names_are_postgresqls_and_if_not_exists_is_quiet(db, rows, table, fails
     notices = db.execute("CREATE INDEX IF NOT EXISTS t_k_s_idx ON t (k)").notices
     assert [n.message for n in notices] == ['relation "t_k_s_idx" already exists, skipping']
     assert fails("CREATE INDEX t ON t (k)", "42P07").message == 'relation "t" already exists'
-    db.execute("CREATE INDEX inc ON t (k) INCLUDE (s, n)")
+    notices = db.execute("CREATE INDEX inc ON t (k) INCLUDE (s, n)").notices
+    assert [n.message for n in notices] == ["INCLUDE has no effect: an index finds whole rows"]
+    mixed = "CREATE INDEX mixed ON t USING btree (k DESC, id) WITH (fillfactor = 50)"
+    assert [n.message for n in db.execute(mixed).notices] == [
+        "the direction of a key has no effect: an index is read both ways",
+        "the options of an index have no effect",
+    ]
+    error = fails("CREATE INDEX g ON t USING gin (k)", "0A000")
+    assert error.message == "access method gin is not supported"
     assert rows("SHOW INDEXES FROM t")[0] == ("inc", "t", "k", "s, n", False)
     assert rows("SHOW CREATE INDEX inc") == [
         ("public.inc", "CREATE INDEX inc ON t (k) INCLUDE (s, n)")
