@@ -127,7 +127,7 @@ def measure(case: Case, rows: int) -> dict[str, float]:
 
 
 def _rows(random: np.random.Generator, first: int, count: int, state: int) -> pa.Table:
-    """Rows whose groups lie all over a state of that many rows; those that come touch a group each."""
+    """Rows whose groups lie all over a state of that many rows; those that come have one each."""
     ids = np.arange(first, first + count)
     keys = ids % (state // 10) if first < state else random.permutation(state // 10)[:count]
     seconds = ids if first < state else random.integers(0, state, count)
