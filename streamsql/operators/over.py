@@ -19,7 +19,7 @@ from streamsql.operators.map import add_map, move
 from streamsql.operators.over_calls import Load, Order, Reach, order_of, refusal
 from streamsql.operators.over_final import Final, waits
 from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, reached
-from streamsql.operators.over_rows import OverRows
+from streamsql.operators.over_rows import OverRows, sorted_distinct
 from streamsql.operators.over_shifts import OrderValues
 from streamsql.operators.over_values import make_value
 from streamsql.plan import nodes as plan
@@ -141,7 +141,7 @@ class Over(Operator):
 
     def _stayed(self, loads: dict[tuple[Reach, Load], Loaded], came: Int64Array) -> Int64Array:
         """The rows to compute that were there before."""
-        touched = np.unique(np.concatenate([loaded.targets for loaded in loads.values()]))
+        touched = sorted_distinct(np.concatenate([x.targets for x in loads.values()]))
         return touched[~np.isin(touched, came)]
 
     def _compute(self, loads: dict[tuple[Reach, Load], Loaded]) -> None:

@@ -20,7 +20,7 @@ from streamsql.operators.over_calls import (
     refusal,
     span_of,
 )
-from streamsql.operators.over_rows import OverRows
+from streamsql.operators.over_rows import OverRows, sorted_distinct
 from streamsql.operators.over_shifts import OrderValues
 
 _OF_WHOLE_PARTITIONS = frozenset({"percent_rank", "cume_dist", "ntile"})
@@ -91,7 +91,7 @@ class Final:
         moved = NO_WATERMARK < frontier < END_OF_TIME
         self.frontier = max(self.frontier, frontier) if moved else self.frontier
         due = [slots for _, slots in self._due.pop(self.frontier)]
-        parts = np.unique(np.concatenate([self.rows.part[came], *due]))
+        parts = sorted_distinct(np.concatenate([self.rows.part[came], *due]))
         parts = parts[self.rows.index.size(parts) > 0]
         if not parts.size:
             return came[:0]
@@ -168,10 +168,10 @@ class Final:
         """Drop the rows that no frame needs any more."""
         if self.keeps_all:
             return
-        parts = np.unique(self.rows.part[np.concatenate([came, ready])])
+        parts = sorted_distinct(self.rows.part[np.concatenate([came, ready])])
         due = [slots for _, slots in self._spans.pop(self.frontier)] if self._reaches_back else []
         if due:
-            parts = np.unique(np.concatenate([parts, *due]))
+            parts = sorted_distinct(np.concatenate([parts, *due]))
             parts = parts[self.rows.index.size(parts) > 0]
         if not parts.size:
             return
@@ -183,7 +183,7 @@ class Final:
         if old.size and self.copy_lanes:
             stays = np.maximum(first - 1, start)
             live = self._copies(stays, end - stays)
-            named = np.unique(self.rows.cells[live][:, self.copy_lanes])
+            named = sorted_distinct(self.rows.cells[live][:, self.copy_lanes].ravel())
             old = old[~np.isin(old, named)]
         self._expect_span(parts, cut, first)
         if old.size:

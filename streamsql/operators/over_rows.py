@@ -84,13 +84,54 @@ class OverRows:
             came, entry, went = self._exchange_equal(batch, weights)
         else:
             came, entry, went = self._append(batch.num_rows, weights)
+        self.arrival[came] = np.arange(self.arrivals, self.arrivals + came.size)
+        self.arrivals += came.size
+        back = self._came_back(came, went)
+        if not back.size:
+            self._move(batch, came, entry, went)
+            return came, went
+        moved = ~np.isin(came, back[:, 1])
+        old, new = went[~np.isin(went, back[:, 0])], came[moved]
+        self._move(batch, new, entry[moved], old)
+        again = back[self._peers_of(back[:, 0]) > 1]
+        at = np.searchsorted(self.arrival[came], self.arrival[again[:, 1]])
+        self._move(batch, again[:, 1], entry[at], again[:, 0])
+        kept = back[~np.isin(back[:, 0], again[:, 0])]
+        self.head[self.slot[kept[:, 0]]] = kept[:, 0]
+        self._give_back(kept[:, 1])
+        return np.concatenate([new, again[:, 1]]), np.concatenate([old, again[:, 0]])
+
+    def _came_back(self, came: Int64Array, went: Int64Array) -> Int64Array:
+        """Pairs (old copy, new copy) int64[m, 2] of rows that went and came again in this tick, and
+        whose place is theirs alone: as long as no other row comes to it, they have not moved (an
+        UPDATE of what the view does not show)."""
+        none = np.empty((0, 2), np.int64)
+        if not came.size or not went.size:
+            return none
+        new, new_at, many_new = np.unique(self.slot[came], return_index=True, return_counts=True)
+        old, old_at, many_old = np.unique(self.slot[went], return_index=True, return_counts=True)
+        new_at, old_at = new_at[many_new == 1], old_at[many_old == 1]
+        _, i, j = np.intersect1d(
+            new[many_new == 1], old[many_old == 1], assume_unique=True, return_indices=True
+        )
+        pairs = np.stack([went[old_at[j]], came[new_at[i]]], axis=1)
+        return pairs[self._peers_of(pairs[:, 0]) == 1] if pairs.size else none
+
+    def _peers_of(self, copies: Int64Array) -> Int64Array:
+        """How many rows stand where each of these does."""
+        places = self.places(copies, peers=True)
+        return places.peers_end - places.peers_start
+
+    def _move(
+        self, batch: pa.RecordBatch, came: Int64Array, entry: Int64Array, went: Int64Array
+    ) -> None:
+        """Keep the rows of new copies, and tell the index of them and of those that went."""
         self._store(batch, came, entry)
         moved = np.concatenate([went, came])
         by = np.ones(moved.size, np.int64)
         by[: went.size] = -1
         if moved.size:
             self.index.add(self.part[moved], self._values(moved), by, moved)
-        return came, went
 
     def _append(self, n: int, weights: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         entry = np.arange(n)
@@ -143,7 +184,7 @@ class OverRows:
             kept = ~np.isin(came, both)
             came, entry, went = came[kept], entry[kept], went[~np.isin(went, both)]
             self._give_back(both)
-        distinct = np.unique(slots)
+        distinct = sorted_distinct(slots)
         gone = distinct[self.count[distinct] == 0]
         self.head[gone] = -1
         self.equal.remove(gone)
@@ -158,8 +199,6 @@ class OverRows:
             rows = take_rows(batch, entry)
         base = self.store.append(rows)
         self.row[came] = np.arange(base, base + came.size)
-        self.arrival[came] = np.arange(self.arrivals, self.arrivals + came.size)
-        self.arrivals += came.size
         parts, _ = self.parts.enter(select(rows, self.order.partition, self.parts.schema))
         self.dropped = _longer(self.dropped, self.parts.index.num_slots, 0)
         self.given = _longer(self.given, self.parts.index.num_slots, 0)
@@ -170,7 +209,7 @@ class OverRows:
         """Forget copies that are in the index no more, and partitions without rows."""
         if not went.size:
             return
-        parts = np.unique(self.part[went])
+        parts = sorted_distinct(self.part[went])
         self.part[went] = -1
         self._give_back(went)
         empty = parts[self.index.size(parts) == 0]
@@ -205,7 +244,7 @@ class OverRows:
         self.index.remove_groups(closed)
         if self.retracts:
             slots = self.slot[gone]
-            distinct = np.unique(slots)
+            distinct = sorted_distinct(slots)
             self.count[distinct], self.head[distinct] = 0, -1
             self.equal.remove(distinct)
         self.free(gone)
@@ -303,6 +342,14 @@ class OverRows:
             self.cells[copies] = saved.from_matrix(state["cells"], 0)[:, : self.lanes]
             self.index.add(part, self._values(copies), np.ones(n, np.int64), copies)
         self.arrivals = saved.number(state["numbers"], "arrivals")
+
+
+def sorted_distinct(values: Int64Array) -> Int64Array:
+    """The distinct values, ascending; `numpy.unique` hashes, which takes ten times as long."""
+    values = np.sort(values)
+    keep = np.ones(values.size, np.bool_)
+    keep[1:] = values[1:] != values[:-1]
+    return values[keep]
 
 
 def _longer(array: Int64Array, size: int, fill: int) -> Int64Array:

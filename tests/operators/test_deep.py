@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.operators import (
+    over_shapes,
     test_aggregates,
     test_general,
     test_joins,
@@ -37,6 +38,7 @@ CASES = [
             ),
         )
     ),
+    *((sql, [over_shapes.table()]) for sql in over_shapes.TOGETHER.values()),
     *((f"SELECT k, v FROM t0 WHERE v > {n}", [test_map.T]) for n in (-9, 0, 9)),
 ]
 
@@ -45,6 +47,12 @@ CASES = [
 def test_view_equals_batch_through_many_histories(sql: str, tables: list[Table]) -> None:
     for seed in SEEDS:
         check_sql(sql, tables, seed, ticks=9, most=9)
+
+
+@pytest.mark.parametrize("shape", over_shapes.ALONE)
+def test_calls_of_over_equal_batch_by_themselves(shape: str) -> None:
+    for seed in range(5):
+        check_sql(over_shapes.ALONE[shape], [over_shapes.table()], seed, ticks=8, most=10)
 
 
 @pytest.mark.parametrize("on_close", [True, False])

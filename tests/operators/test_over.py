@@ -156,6 +156,32 @@ def test_rows_that_come_in_order_cost_themselves_alone() -> None:
         assert touched(call, (10_000, 1, 3)) == 1
 
 
+def test_row_that_goes_and_comes_again_has_not_moved() -> None:
+    view = view_of("SELECT id, sum(v) OVER (ORDER BY id) AS s FROM t0", [NUMBERS])
+    view.insert(*[(10 * i, 1, i % 7) for i in range(1000)])
+    (over,) = overs(view)
+    before = over.rows_computed
+    view.step([(0, (0, 1, 0), -1), (0, (0, 1, 0), 1)])
+    assert over.rows_computed == before and over.rows.entries == 1000
+
+
+def test_row_that_comes_again_stands_behind_one_that_came_to_its_place() -> None:
+    view = view_of("SELECT v, row_number() OVER (ORDER BY k) AS n FROM t0", [NUMBERS])
+    view.at("+ 1 1 10")
+    view.at("""- 1 1 10
+               + 2 1 20
+               + 1 1 10""").gives("""- 10 1
+                                     + 20 1
+                                     + 10 2""")
+    view.at("""- 1 1 10
+               + 1 1 10
+               + 3 1 30""").gives("+ 30 3")
+    view.at("""- 1 1 10
+               - 2 1 20
+               - 3 1 30""")
+    assert view.state_rows() == 0
+
+
 def test_only_rows_whose_value_changed_are_given_out() -> None:
     view = view_of("SELECT id, max(v) OVER (ORDER BY id) AS m FROM t0", [NUMBERS])
     view.at("""+ 1 1 5
