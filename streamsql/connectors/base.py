@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import FeatureNotSupported, InvalidParameterValue
 from streamsql.core.schema import Schema
+from streamsql.core.types import BIGINT, TEXT, SqlType
 from streamsql.dialect.statements import FormatDef
 
 Position = Any
@@ -52,13 +53,20 @@ class SourceBatch:
 
     partition: the unit a watermark is kept for. batch: RecordBatch [n rows], `Schema.arrow`.
     offset: the partition's position after these rows (`SourceReader.seek` takes it back).
-    bad_rows: what was skipped on the way; may come with a batch of no rows.
+    bad_rows: what was skipped on the way; may come with a batch of no rows. included: what was
+    asked for by `SourceReader.include`, by kind: an array [n] of its type in `INCLUDED`.
     """
 
     partition: str
     batch: pa.RecordBatch
     offset: Position
     bad_rows: list[BadRow] = field(default_factory=list)
+    included: dict[str, pa.Array] = field(default_factory=dict)
+
+
+INCLUDED: dict[str, SqlType] = {"partition": TEXT, "offset": BIGINT, "payload": TEXT}
+"""What INCLUDE can add to the rows of a source, and its type. partition: which file. offset: where
+the row begins there, in bytes or rows. payload: the record as it stands there."""
 
 
 class SourceReader(abc.ABC):
@@ -83,6 +91,25 @@ class SourceReader(abc.ABC):
     @abc.abstractmethod
     def finished(self) -> bool:
         """True when no row will ever come again."""
+
+    INCLUDES: ClassVar[tuple[str, ...]] = ()
+    """The kinds of `INCLUDED` that this reader has."""
+
+    include_kinds: tuple[str, ...] = ()
+
+    def include(self, kinds: Sequence[str]) -> None:
+        """Give these with every batch; called before the first `poll`.
+
+        Raises: FeatureNotSupported (0A000) for what such a source does not have.
+        """
+        for kind in kinds:
+            if kind not in self.INCLUDES:
+                has = ", ".join(self.INCLUDES)
+                raise FeatureNotSupported(
+                    f"INCLUDE {kind} is not supported by this connector",
+                    hint=f"It has {has}." if has else "Leave the INCLUDE clause out.",
+                )
+        self.include_kinds = tuple(kinds)
 
     def close(self) -> None:  # noqa: B027  (most readers hold nothing open)
         """Free files and threads; may be called twice."""

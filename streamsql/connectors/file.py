@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,11 @@ from streamsql.connectors.base import (
     SourceReader,
 )
 from streamsql.connectors.files import Block, ParquetData, TextFile, is_pattern, list_files
-from streamsql.connectors.formats.base import TextFormat
+from streamsql.connectors.formats.base import Int64Array, TextFormat
 from streamsql.connectors.formats.parquet import ParquetFormat
 from streamsql.connectors.formats.registry import BY_EXTENSION, format_named
 from streamsql.connectors.replay import EventTimeColumn, Pace
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import FeatureNotSupported, InvalidParameterValue
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import FormatDef
 
@@ -41,6 +41,8 @@ class FileSource(SourceReader):
     {file: bytes (text) or rows (Parquet) that were read}. A line without its end waits when the
     file may still grow, and is the last row when not.
     """
+
+    INCLUDES = ("partition", "offset", "payload")
 
     def __init__(
         self,
@@ -98,6 +100,15 @@ class FileSource(SourceReader):
                 hint="Paths are those of the server, relative to its working directory.",
             )
 
+    def include(self, kinds: Sequence[str]) -> None:
+        """See `SourceReader`; a Parquet file has no records of text."""
+        super().include(kinds)
+        if "payload" in kinds and isinstance(self._format, ParquetFormat):
+            raise FeatureNotSupported(
+                "INCLUDE payload is not supported by a Parquet file",
+                hint="Declare the columns that are wanted.",
+            )
+
     # --- the reader's contract ------------------------------------------------------------------
     def poll(self, max_rows: int) -> list[SourceBatch]:
         """Blocks until `max_rows` rows are there, nothing is left, or the pace says wait."""
@@ -116,7 +127,8 @@ class FileSource(SourceReader):
                 break
             batch = self._current.take(min(ready, left))
             self._done[batch.path] = batch.position
-            out.append(SourceBatch(self._path, batch.rows, dict(self._done), batch.bad))
+            included = batch.included(self.include_kinds)
+            out.append(SourceBatch(self._path, batch.rows, dict(self._done), batch.bad, included))
             left -= batch.rows.num_rows
             if self._current.exhausted:
                 self._current = None
@@ -193,12 +205,30 @@ class FileSource(SourceReader):
 
 @dataclass(frozen=True)
 class _Taken:
-    """Rows taken from a pending block, the file, its position behind them, and the bad records."""
+    """Rows taken from a pending block, their records' numbers in it, the file's position behind
+    them, and the bad records."""
 
-    path: str
+    block: Block
     rows: pa.RecordBatch
+    records: Int64Array
     position: int
     bad: list[BadRow]
+
+    @property
+    def path(self) -> str:
+        return self.block.path
+
+    def included(self, kinds: Sequence[str]) -> dict[str, pa.Array]:
+        """See `SourceBatch.included`."""
+        found: dict[str, pa.Array] = {}
+        for kind in kinds:
+            if kind == "partition":
+                found[kind] = pa.repeat(pa.scalar(self.path, pa.string()), self.rows.num_rows)
+            elif kind == "offset":
+                found[kind] = pa.array(self.block.begins(self.records))
+            else:
+                found[kind] = self.block.payloads(self.records)
+        return found
 
 
 class _Pending:
@@ -226,6 +256,7 @@ class _Pending:
         """The next rows with the bad records around them."""
         parsed = self._block.parsed
         rows = parsed.batch.slice(self._row, count)
+        records = parsed.records[self._row : self._row + count]
         self._row += count
         begin = self._record
         whole = self._row == parsed.batch.num_rows
@@ -240,4 +271,5 @@ class _Pending:
             for b in parsed.bad
             if begin <= b.record < self._record
         ]
-        return _Taken(self._block.path, rows, int(self._block.ends[self._record - 1]), bad)
+        position = int(self._block.ends[self._record - 1])
+        return _Taken(self._block, rows, records, position, bad)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.connectors.formats.base import Int64Array, Parsed, TextFormat
 from streamsql.connectors.formats.parquet import ParquetFormat, ParquetRows
@@ -28,12 +29,28 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 @dataclass(frozen=True)
 class Block:
     """Decoded records of one file. start: its position before them; ends: int64 [records], its
-    position behind each."""
+    position behind each. data: their bytes, for text."""
 
     path: str
     parsed: Parsed
     start: int
     ends: Int64Array
+    data: bytes = b""
+
+    def begins(self, records: Int64Array) -> Int64Array:
+        """Where these records begin: bytes, or row numbers."""
+        before = np.concatenate([np.array([self.start], np.int64), self.ends[:-1]])
+        found: Int64Array = before[records]
+        return found
+
+    def payloads(self, records: Int64Array) -> pa.Array:
+        """The records as they stand in the file, without their line ends; string [n]."""
+        offsets = np.concatenate([np.zeros(1, np.int64), self.ends - self.start])
+        offsets = np.minimum(offsets, len(self.data))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        whole = pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers)
+        text = whole.take(pa.array(records)).cast(pa.large_string()).cast(pa.string())
+        return pc.utf8_rtrim(text, "\r\n")
 
 
 def is_pattern(path: str) -> bool:
@@ -115,7 +132,7 @@ class TextFile:
 
     def _block(self, data: bytes, ends: Int64Array) -> Block:
         parsed = self._format.parse(data, ends)
-        block = Block(self.path, parsed, self.position, ends + self.position)
+        block = Block(self.path, parsed, self.position, ends + self.position, data)
         self.position += len(data)
         self._used += len(data)
         return block

@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from streamsql.connectors.base import Position, SourceBatch, SourceReader
@@ -21,6 +22,8 @@ class GeneratedSource(SourceReader):
     rows_per_second: 0 = as fast as they are asked for; limit: rows in all, None = for ever.
     One partition, "0"; its position is a row number.
     """
+
+    INCLUDES = ("partition", "offset")
 
     def __init__(
         self,
@@ -60,8 +63,19 @@ class GeneratedSource(SourceReader):
             if self._block is None or self._block[0] != number:
                 self._block = (number, self.make_block(number))
             self._row += rows
-            out.append(SourceBatch("0", self._block[1].slice(at, rows), self._row))
+            batch = self._block[1].slice(at, rows)
+            out.append(SourceBatch("0", batch, self._row, included=self._included(rows)))
         return out
+
+    def _included(self, rows: int) -> dict[str, pa.Array]:
+        """Of the `rows` before the present one."""
+        found: dict[str, pa.Array] = {}
+        for kind in self.include_kinds:
+            if kind == "partition":
+                found[kind] = pa.array(["0"] * rows, pa.string())
+            else:
+                found[kind] = pa.array(np.arange(self._row - rows, self._row, dtype=np.int64))
+        return found
 
     def positions(self) -> dict[str, Position]:
         return {"0": self._row} if self._row else {}

@@ -63,7 +63,25 @@ def table_schema(statement: CreateTable, scope: BindScope) -> Schema:
     for c in statement.columns:
         type_ = c.type if c.type is not None else _generated_type(c, typed, scope)
         columns.append(Column(c.name, type_, not (c.not_null or c.name in key)))
+    for kind, name in statement.include:
+        if name in seen:
+            raise DuplicateColumn(f'column "{name}" specified more than once')
+        seen.add(name)
+        columns.append(Column(name, included_type(kind)))
     return Schema(tuple(columns))
+
+
+def included_type(kind: str) -> SqlType:
+    """The type of an INCLUDE column. Raises: FeatureNotSupported (0A000)."""
+    from streamsql.connectors.base import INCLUDED
+
+    found = INCLUDED.get(kind)
+    if found is None:
+        raise FeatureNotSupported(
+            f"INCLUDE {kind} is not supported",
+            hint=f"There are {', '.join(INCLUDED)}; declare everything else as a column.",
+        )
+    return found
 
 
 def _generated_type(column: ColumnDef, typed: Schema, scope: BindScope) -> SqlType:
@@ -112,6 +130,7 @@ def bind_program(statement: CreateTable, schema: Schema, scope: BindScope) -> Ta
         defaults.append(default)
         if c.generated is not None:
             generated.append((i, _bind_generated(c, schema, schema[i].type, made, scope)))
+    defaults += [None] * len(statement.include)
     watermark, percentile = _bind_watermark(statement, schema, scope)
     policy = watermark_policy(statement.options)
     checks = bind_checks(statement, schema, scope)

@@ -76,7 +76,9 @@ class SourceRuntime:
         self._polled = threading.Condition()
         self._idle_since: float = 0.0  # when the last poll that found nothing began
         self._thread: threading.Thread | None = None
-        delivered = [i for i in range(len(relation.columns)) if i not in self.maker.generated]
+        self._include = included_columns(relation)
+        own = {*self.maker.generated, *(i for i, _ in self._include)}
+        delivered = [i for i in range(len(relation.columns)) if i not in own]
         self._delivered = delivered
         self.reader_schema = relation.columns.select(delivered)
         self._check()
@@ -93,9 +95,12 @@ class SourceRuntime:
         format_ = statement.format if isinstance(statement, CreateTable) else None
         column = relation.watermark_column
         time_column = self._delivered.index(column) if column in self._delivered else None
-        return open_source(
+        reader = open_source(
             relation.options, self.reader_schema, format_, time_column=time_column, paced=paced
         )
+        if self._include:
+            reader.include([kind for _, kind in self._include])
+        return reader
 
     # --- the reader thread ----------------------------------------------------------------------
     @property
@@ -155,6 +160,7 @@ class SourceRuntime:
         now_us = time.time_ns() // 1000
         if rows.num_rows or not self.maker.generated:
             given = dict(zip(self._delivered, rows.columns, strict=True))
+            given.update({at: batch.included[kind] for at, kind in self._include})
             rows = self.maker.complete(given, rows.num_rows, now_us, self.relation.context.timezone)
         else:
             rows = pa.RecordBatch.from_pylist([], schema=self.relation.columns.arrow)
@@ -276,6 +282,14 @@ def as_batch(parts: list[pa.RecordBatch], schema: Schema) -> pa.RecordBatch:
     table = pa.Table.from_batches(parts, schema=schema.arrow).combine_chunks()
     batches = table.to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema.arrow)
+
+
+def included_columns(relation: Relation) -> list[tuple[int, str]]:
+    """(position, kind) of the columns that INCLUDE made."""
+    statement = relation.statement
+    if not isinstance(statement, CreateTable):
+        return []
+    return [(relation.columns.index(name), kind) for kind, name in statement.include]
 
 
 def without_nulls(

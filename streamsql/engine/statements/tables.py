@@ -108,10 +108,10 @@ def check_definition(statement: CreateTable) -> None:
             "a source can not have a primary key, because it keeps no rows",
             hint="Use CREATE TABLE with the same connector.",
         )
-    if statement.include:
-        raise FeatureNotSupported(
-            "INCLUDE columns are not supported yet",
-            hint="Leave the INCLUDE clause out.",
+    if statement.include and not connector:
+        raise InvalidTableDefinition(
+            "INCLUDE needs a connector",
+            hint="Rows that are inserted come from nowhere: leave the INCLUDE clause out.",
         )
     if not statement.columns and not statement.is_source and not connector:
         return
