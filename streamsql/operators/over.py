@@ -6,22 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
-from streamsql.circuit.operator import Operator, State, Step
+from streamsql.circuit.operator import Operator, RowError, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.errors import StreamSqlError
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef, WindowCall
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select
-from streamsql.operators.map import add_map, move
+from streamsql.operators.map import add_map, move, rows_json
 from streamsql.operators.over_calls import Load, Order, Reach, order_of, refusal
 from streamsql.operators.over_final import Final, waits
 from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, reached
 from streamsql.operators.over_rows import OverRows, sorted_distinct
 from streamsql.operators.over_shifts import OrderValues
-from streamsql.operators.over_values import make_value
+from streamsql.operators.over_values import Value, make_value
 from streamsql.plan import nodes as plan
 from streamsql.state.consolidate import consolidate
 
@@ -40,7 +42,9 @@ class Over(Operator):
     Cost:     LAG, LEAD, bounded frames: O(changed rows x frame); running aggregates, ranks: the
               rows from the first change to the partition's end; frames that end nowhere: those
               from its start; PERCENT_RANK, CUME_DIST, NTILE, EXCLUDE without bounds: the partition.
-    Errors:   NegativeWeight (XX001) if a row is taken back that is not there.
+    Errors:   a row whose result can not be held (22003) is kept out and reported, or its result is
+              NULL (`on_error = 'null'`), as long as that is so. NegativeWeight (XX001) if a row is
+              taken back that is not there.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Over(Operator):
         close: tuple[int, int] | None,
         lateness_us: int,
         in_order: bool = False,
+        on_error: str = "skip",
     ) -> None:
         """retracts: rows of the input may be taken back. close: position in PARTITION BY and µs to
         add to it, when a partition is final. in_order: rows come by their first ORDER BY column,
@@ -62,6 +67,9 @@ class Over(Operator):
         self.input_schema = input_schema
         self.order = order
         self.lateness_us = lateness_us
+        self.on_error = on_error
+        self.bad_rows = 0
+        self._failure: tuple[str, str] | None = None
         self.needs_time = close is not None or in_order
         self.values = [make_value(call) for call in calls]
         lane = 0
@@ -86,20 +94,20 @@ class Over(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         watermark = min(step.input_watermarks, default=NO_WATERMARK)
         if self.final is not None:
-            return self._step_final(self.final, deltas[0], watermark)
-        out = self._change(deltas[0]) if deltas[0] else Delta.empty(self.schema)
+            return self._step_final(step, self.final, deltas[0], watermark)
+        out = self._change(step, deltas[0]) if deltas[0] else Delta.empty(self.schema)
         if self.needs_time:
             self.rows.close(watermark)
         return out
 
-    def _step_final(self, final: Final, delta: Delta, watermark: int) -> Delta:
+    def _step_final(self, step: Step, final: Final, delta: Delta, watermark: int) -> Delta:
         came = self._exchange(delta)[0] if delta else np.empty(0, np.int64)
         if came.size:
             self._compute(self._loads(came, came[:0]))
         held = NO_WATERMARK + self.lateness_us
         frontier = watermark - self.lateness_us if watermark > held else NO_WATERMARK
         ready = final.advance(came, frontier)
-        out = self._output(ready, self.rows.cells[ready], 0)
+        out = self._output(step, ready, self.rows.cells[ready], 0)
         final.forget(came, ready)
         return out
 
@@ -108,7 +116,7 @@ class Over(Operator):
         weights = NO_WEIGHTS if delta.weights is None else delta.weights
         return self.rows.exchange(batch, weights)
 
-    def _change(self, delta: Delta) -> Delta:
+    def _change(self, step: Step, delta: Delta) -> Delta:
         came, went = self._exchange(delta)
         if not came.size and not went.size:
             return Delta.empty(self.schema)
@@ -120,7 +128,7 @@ class Over(Operator):
         gone = np.concatenate([went, stayed[moved]])
         there = np.concatenate([stayed[moved], came])
         cells = np.concatenate([self.rows.cells[went], old[moved], self.rows.cells[there]])
-        out = self._output(np.concatenate([gone, there]), cells, gone.size)
+        out = self._output(step, np.concatenate([gone, there]), cells, gone.size)
         self.rows.free(went)
         return out
 
@@ -156,31 +164,85 @@ class Over(Operator):
             self.rows.cells[loaded.targets, value.at : value.at + value.lanes] = found
             self.rows_computed += loaded.targets.size
 
-    def _output(self, copies: Int64Array, cells: Cells, gone: int) -> Delta:
+    def _output(self, step: Step, copies: Int64Array, cells: Cells, gone: int) -> Delta:
         """Copies with their results, the first `gone` of them taken back."""
         if not copies.size:
             return Delta.empty(self.schema)
-        arrays = [*self.rows.take(copies).columns]
-        for value in self.values:
-            lanes = cells[:, value.at : value.at + value.lanes]
-            arrays.append(value.column(self.rows, copies, lanes))
+        weights = np.ones(copies.size, np.int64)
+        weights[:gone] = -1
+        try:
+            results = [self._result(value, copies, cells) for value in self.values]
+        except StreamSqlError:
+            copies, cells, weights = self._without_bad(step, copies, cells, weights)
+            if not copies.size:
+                return Delta.empty(self.schema)
+            results = [self._result(value, copies, cells) for value in self.values]
+        arrays = [*self.rows.take(copies).columns, *results]
         batch = make_batch(arrays, self.schema.arrow, copies.size)
         if not gone:
             return Delta(batch)
-        weights = np.ones(copies.size, np.int64)
-        weights[:gone] = -1
         return consolidate(Delta(batch, weights))
+
+    def _result(self, value: Value, copies: Int64Array, cells: Cells) -> pa.Array:
+        return value.column(self.rows, copies, cells[:, value.at : value.at + value.lanes])
+
+    def _without_bad(
+        self, step: Step, copies: Int64Array, cells: Cells, weights: Int64Array
+    ) -> tuple[Int64Array, Cells, Int64Array]:
+        """Without the rows that a result can not be computed for, or with NULL there."""
+        cells, bad = cells.copy(), np.zeros(copies.size, np.bool_)
+        for value in self.values:
+            for i, error in self._failing(value, copies, cells, np.arange(copies.size)):
+                if not bad[i]:
+                    self._report(step, copies[i : i + 1], error, int(weights[i]))
+                bad[i] = True
+                cells[i, value.at : value.at + value.lanes] = 0  # no rows: NULL
+        if self.on_error == "null":
+            return copies, cells, weights
+        return copies[~bad], cells[~bad], weights[~bad]
+
+    def _failing(
+        self, value: Value, copies: Int64Array, cells: Cells, among: Int64Array
+    ) -> list[tuple[int, StreamSqlError]]:
+        """Positions whose result fails, found by halving."""
+        try:
+            self._result(value, copies[among], cells[among])
+        except StreamSqlError as error:
+            if among.size == 1:
+                return [(int(among[0]), error)]
+            halves = np.array_split(among, 2)
+            return [pair for half in halves for pair in self._failing(value, copies, cells, half)]
+        return []
+
+    def _report(self, step: Step, copy: Int64Array, error: StreamSqlError, weight: int) -> None:
+        row = Delta(self.rows.take(copy))
+        text = rows_json(row, np.zeros(1, np.int64), self.input_schema)[0]
+        step.errors.append(RowError(self.name, error.sqlstate, error.message, text, weight))
+        if self.on_error == "fail":
+            self.bad_rows += weight
+            self._failure = (error.sqlstate, error.message) if self.bad_rows > 0 else None
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
         copies = self.rows.in_order_of_arrival()
-        return self._output(copies, self.rows.cells[copies], 0)
+        bad = self.bad_rows, self._failure
+        out = self._output(Step(0, 0), copies, self.rows.cells[copies], 0)
+        self.bad_rows, self._failure = bad
+        return out
+
+    def failure(self) -> tuple[str, str] | None:
+        return self._failure
 
     def save(self) -> State:
-        return self.rows.save(self.copy_lanes)
+        sqlstate, message = self._failure or ("", "")
+        failure = pa.table({"rows": [self.bad_rows], "sqlstate": [sqlstate], "message": [message]})
+        return {**self.rows.save(self.copy_lanes), "failure": failure}
 
     def load(self, state: State) -> None:
         self.rows.load(state)
+        (row,) = state["failure"].to_pylist()
+        self.bad_rows = row["rows"]
+        self._failure = (row["sqlstate"], row["message"]) if row["sqlstate"] else None
         if self.final is not None:
             self.final.reset()
 
@@ -251,11 +313,12 @@ def add_over(
     found = [(i, below.closes[k]) for i, k in enumerate(order.partition) if k in below.closes]
     close = None if in_order else min(found, key=lambda pair: pair[1], default=None)
     waiting = any(waits(call) for call in calls)
+    on_error = build.options.on_error
 
     def make() -> Over:
         made = Over(
             schema, below.schema, order, calls, retracts=not below.append_only, close=close,
-            lateness_us=below.lateness_us, in_order=in_order,
+            lateness_us=below.lateness_us, in_order=in_order, on_error=on_error,
         )  # fmt: skip
         if close is not None or (in_order and not waiting):
             move(below, made, {i: [i] for i in range(len(below.schema))})
@@ -264,8 +327,9 @@ def add_over(
             made.time_column = None if waiting else order.order[0][0]
         return made
 
-    what = (order, tuple(calls), schema)
-    return build.add("over", [source], what, make, private=close is not None or in_order)
+    what = (order, tuple(calls), schema, on_error)
+    private = close is not None or in_order or on_error == "fail"
+    return build.add("over", [source], what, make, private=private)
 
 
 def _comes_in_order(below: Operator, order: Order) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import random
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from streamsql.core.schema import Schema
-from streamsql.core.types import BIGINT, DOUBLE, INTEGER, TEXT, array_of
+from streamsql.core.types import BIGINT, DOUBLE, INTEGER, TEXT, array_of, numeric
+from streamsql.operators import Options
 from streamsql.operators.over import Over
 from streamsql.runtime.explain import explain
 from tests.operators import over_shapes
@@ -318,3 +320,35 @@ def test_values_of_any_type_are_picked() -> None:
     )
     sql = "SELECT id, lag(a) OVER (ORDER BY id, a[1], cardinality(a)) AS p, first_value(a) OVER (ORDER BY id, a[1], cardinality(a)) AS f FROM t0"
     check_sql(sql, [rows], 3, ticks=4, most=6)
+
+
+# --- results that can not be held -------------------------------------------------------------------
+HUGE = Table(Schema.of(("id", INTEGER), ("n", numeric(38))))
+MOST = decimal.Decimal("9e37")
+
+
+def huge(on_error: str) -> View:
+    sql = "SELECT id, sum(n) OVER (ORDER BY id) AS s FROM t0"
+    view = view_of(sql, [HUGE], Options(on_error=on_error))
+    view.insert((1, MOST), (2, MOST), (3, -MOST))
+    return view
+
+
+def test_row_whose_sum_overflows_is_kept_out_until_it_fits() -> None:
+    view = huge("skip")
+    assert view.output == {(1, MOST): 1, (3, MOST): 1}
+    assert [(e.sqlstate, e.weight) for e in view.errors] == [("22003", 1)]
+    view.restart()
+    view.delete((1, MOST))
+    assert view.output == {(2, MOST): 1, (3, 0): 1}
+    assert [e.weight for e in view.errors] == [1, -1]
+
+
+def test_overflow_is_null_or_fails_the_view_if_it_shall() -> None:
+    assert huge("null").output == {(1, MOST): 1, (2, None): 1, (3, MOST): 1}
+    view = huge("fail")
+    assert view.compiled.failure() == ("22003", "value overflows numeric format")
+    view.restart()
+    assert view.compiled.failure() is not None
+    view.delete((2, MOST))
+    assert view.compiled.failure() is None
