@@ -95,7 +95,9 @@ class Operator(abc.ABC):
 
         append_only: no output entry ever has a negative weight. event_times: output columns that
         the watermark speaks of. closes: column -> µs; a row changes no more once the watermark
-        reaches the column's value plus that (window_end: 0), plus `lateness_us`. determined: column
+        reaches the column's value plus that (window_end: 0), plus `lateness_us`. ends: more such
+        columns that are NULL in some rows (of outer joins); a row is final when those of its
+        columns that are not NULL have passed, in both sets. determined: column
         -> the column whose value decides it (window_end -> window_start). origins: column -> (node,
         column) of the source or view that it is a plain copy of.
         """
@@ -104,6 +106,7 @@ class Operator(abc.ABC):
         self.append_only = False
         self.event_times: frozenset[int] = frozenset()
         self.closes: Mapping[int, int] = {}
+        self.ends: Mapping[int, int] = {}
         self.lateness_us = 0
         self.determined: Mapping[int, int] = {}
         self.origins: Mapping[int, tuple[int, int]] = {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
 
 from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
+from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.late import is_late
 from streamsql.operators.map import move
@@ -36,9 +38,10 @@ class Arrange(Operator):
 
     algebra = Algebra.LINEAR
 
-    def __init__(self, schema: Schema, frees: bool = False) -> None:
+    def __init__(self, schema: Schema, frees: Mapping[int, int] | None = None) -> None:
+        """frees: columns, and µs to add to them, that tell when a row is needed no more."""
         super().__init__(schema)
-        self.frees = frees
+        self.frees = dict(frees or {})
         self.passed: WeakKeyDictionary[Operator, int] = WeakKeyDictionary()
         """The watermark up to which each reader is done with closed windows."""
         self._kept = FREE_FROM
@@ -72,11 +75,7 @@ class Arrange(Operator):
         """Forget the rows of windows that every reader has seen closing."""
         watermark = min(self.passed.values(), default=NO_WATERMARK)
         rows = self._stored.contents()
-        open_ = np.zeros(rows.num_rows, np.bool_)
-        for column, plus in self.closes.items():
-            event, valid = event_time_us(rows.batch.column(column))
-            late = is_late(event + plus, np.full(event.size, watermark), self.lateness_us)
-            open_ |= ~late if valid is None else ~late & valid
+        open_ = ~closed_rows(rows.batch.column, self.frees, watermark, self.lateness_us)
         if not bool(open_.all()):
             self._stored.clear()
             self._stored.apply(rows.take(np.flatnonzero(open_)))
@@ -120,13 +119,46 @@ class Arrange(Operator):
         }
 
 
-def add_arrange(build: Builder, source: int, *, frees: bool = False) -> int:
-    """The arrangement of a circuit node. frees: its readers are joins that drop what would change
-    a closed window, and so need no rows of one."""
+def closed_rows(
+    column: Callable[[int], pa.Array], ends: Mapping[int, int], watermark: int, lateness_us: int
+) -> BoolArray:
+    """bool[n]: of these columns (and µs to add) all that are not NULL are behind the watermark, and
+    there is one."""
+    known: BoolArray | None = None
+    open_: BoolArray | None = None
+    for i, plus in ends.items():
+        event, valid = event_time_us(column(i))
+        late = is_late(event + plus, np.full(event.size, watermark), lateness_us)
+        here = np.ones(event.size, np.bool_) if valid is None else valid
+        known = here if known is None else known | here
+        open_ = here & ~late if open_ is None else open_ | (here & ~late)
+    assert known is not None and open_ is not None
+    return known & ~open_
+
+
+def ends_of(operator: Operator) -> dict[int, int]:
+    """All columns that tell when a row is final (`Operator.closes` and `.ends`)."""
+    return {**operator.ends, **operator.closes}
+
+
+def freed_by(
+    below: Operator, keys: Sequence[int], other: Operator, other_keys: Sequence[int]
+) -> dict[int, int]:
+    """What tells when a join needs a row of one side no more: its windows close, and then the join
+    drops what would change them; or a window of it is compared with one of the other side, of which
+    no row comes any more either."""
+    if below.closes:
+        return dict(below.closes)
+    own, there = ends_of(below), ends_of(other)
+    pairs = zip(keys, other_keys, strict=True)
+    return own if any(a in own and b in there for a, b in pairs) else {}
+
+
+def add_arrange(build: Builder, source: int, *, frees: Mapping[int, int] | None = None) -> int:
+    """The arrangement of a circuit node. frees: see `freed_by`."""
     below = build.operator(source)
     if isinstance(below, Arrange):
         return source
-    frees = frees and bool(below.closes)
 
     def make() -> Arrange:
         made = Arrange(below.schema, frees)
@@ -135,5 +167,5 @@ def add_arrange(build: Builder, source: int, *, frees: bool = False) -> int:
         move(below, made, {i: [i] for i in range(len(below.schema))})
         return made
 
-    what = ("frees",) if frees else ()
-    return build.add("arrange", [source], what, make, private=frees)
+    what = ("frees", sorted(frees.items())) if frees else ()
+    return build.add("arrange", [source], what, make, private=bool(frees))

@@ -13,12 +13,12 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import columns_used
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.operators import saved
+from streamsql.operators.arrange import closed_rows, ends_of
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray
-from streamsql.operators.event_time import event_time_us
 from streamsql.operators.join_condition import equalities_text, split
 from streamsql.operators.join_rows import COUNT, MATCHES, JoinRows
-from streamsql.operators.late import drop_closed, is_late
+from streamsql.operators.late import drop_closed
 from streamsql.operators.map import move
 from streamsql.operators.pair_condition import PairCondition
 from streamsql.operators.pair_search import Search, search_of
@@ -250,16 +250,13 @@ class ConditionJoin(Operator):
     def _free_closed(self, side: JoinRows, columns: dict[int, int]) -> None:
         """Forget rows of windows that were closed before this tick: changes to them are late."""
         live = side.rows.live()
-        times_known = np.zeros(live.size, np.bool_)
-        open_ = np.zeros(live.size, np.bool_)
-        for column, plus in columns.items():
-            values = side.rows.keys.take_column(column, side.rows.key_row[live])
-            event, valid = event_time_us(values)
-            late = is_late(event + plus, np.full(event.size, self.watermark), self.lateness_us)
-            known = np.ones(event.size, np.bool_) if valid is None else valid
-            times_known |= known
-            open_ |= known & ~late
-        closed = live[times_known & ~open_]
+        rows = side.rows.key_row[live]
+        closed = live[
+            closed_rows(
+                lambda i: side.rows.keys.take_column(i, rows), columns, self.watermark,
+                self.lateness_us,
+            )
+        ]  # fmt: skip
         parts = side.unlink(closed)
         side.rows.free(closed)
         if parts.size:
@@ -334,13 +331,13 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     sides: Sequence[str] = {"inner": "lr", "cross": "lr", "right": "r", "full": ""}.get(
         node.kind, "l"
     )
+    of_left, of_right = ends_of(left), ends_of(right)
     paired = list(zip(parts.left_keys, parts.right_keys, strict=True))
+    together = any(a in of_left and b in of_right for a, b in paired)
     frees = (
-        {a: p for a, p in left.closes.items()
-         if "l" in sides or any(a == x and y in right.closes for x, y in paired)},
-        {b: p for b, p in right.closes.items()
-         if "r" in sides or any(b == y and x in left.closes for x, y in paired)},
-    )  # fmt: skip
+        dict(left.closes) if "l" in sides and left.closes else of_left if together else {},
+        dict(right.closes) if "r" in sides and right.closes else of_right if together else {},
+    )
 
     def make() -> ConditionJoin:
         made = ConditionJoin(

@@ -14,7 +14,7 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.kernels.multimap import Multimap
-from streamsql.operators.arrange import Arrange, add_arrange
+from streamsql.operators.arrange import Arrange, add_arrange, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
@@ -286,9 +286,12 @@ def lower_project(node: plan.Project, build: Builder) -> int | None:
 
 def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
     """The arrangements of both inputs."""
+    sources = build.lower(parts.left), build.lower(parts.right)
+    left, right = (build.operator(s) for s in sources)
+    a, b = parts.left_keys, parts.right_keys
     return (
-        add_arrange(build, build.lower(parts.left), frees=True),
-        add_arrange(build, build.lower(parts.right), frees=True),
+        add_arrange(build, sources[0], frees=freed_by(left, a, right, b)),
+        add_arrange(build, sources[1], frees=freed_by(right, b, left, a)),
     )
 
 

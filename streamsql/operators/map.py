@@ -315,6 +315,10 @@ def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None
         **above.origins,
         **{j: at for i, at in below.origins.items() for j in places.get(i, ())},
     }
+    above.ends = {
+        **above.ends,
+        **{j: plus for i, plus in below.ends.items() for j in places.get(i, ())},
+    }
     above.closes = {
         **above.closes,
         **{j: plus for i, plus in below.closes.items() for j in places.get(i, ())},

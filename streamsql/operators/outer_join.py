@@ -47,7 +47,14 @@ def lower(node: plan.Join, build: Builder) -> int | None:
         )  # fmt: skip
         exprs = [*(literal(None, c.type) for c in node.left.schema), *_columns(alone)]
         parts.append(build.lower(plan.Project(schema=node.schema, input=alone, exprs=tuple(exprs))))
-    return add_union(build, parts, node.schema)
+    whole = build.operator(inner)
+    ends = {**whole.ends, **whole.closes}
+    if node.kind != "full":
+        kept = range(n) if node.kind == "left" else range(n, n + m)
+        ends = ends if any(i in ends for i in kept) else {}
+    elif not (any(i < n for i in ends) and any(i >= n for i in ends)):
+        ends = {}  # rows of one side alone would never end
+    return add_union(build, parts, node.schema, ends)
 
 
 def _columns(node: LogicalPlan) -> list[Expr]:

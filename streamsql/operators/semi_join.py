@@ -15,7 +15,7 @@ from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.operators import saved
-from streamsql.operators.arrange import Arrange, add_arrange
+from streamsql.operators.arrange import Arrange, add_arrange, ends_of, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
 from streamsql.operators.event_time import CloseQueue, event_time_us
@@ -201,16 +201,19 @@ def lower(node: plan.Join, build: Builder) -> int | None:
 
 def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
     """The left rows (as extended) whose key is, or is not, on the right."""
-    left = add_arrange(build, build.lower(parts.left), frees=True)
+    source = build.lower(parts.left)
     right = build.lower(parts.right)
-    arrange = build.operator(left)
     below = build.operator(right)
+    frees = freed_by(build.operator(source), parts.left_keys, below, parts.right_keys)
+    left = add_arrange(build, source, frees=frees)
+    arrange = build.operator(left)
     assert isinstance(arrange, Arrange)
 
-    closing = [(k, below.closes[k]) for k in parts.right_keys if k in below.closes]
+    ends, left_ends = ends_of(below), ends_of(arrange)
+    closing = [(k, ends[k]) for k in parts.right_keys if k in ends]
     # the left side's window is the same one where both are compared; else a key must stay
     paired = {r for own, r in zip(parts.left_keys, parts.right_keys, strict=True)
-              if own in arrange.closes}  # fmt: skip
+              if own in left_ends}  # fmt: skip
     close = min((c for c in closing if c[0] in paired), key=lambda c: c[1], default=None)
 
     def make() -> SemiJoin:

@@ -189,7 +189,7 @@ def lower(node: plan.Filter, build: Builder) -> int | None:
             on_error=options.on_error, timezone=options.timezone,
         )  # fmt: skip
         move(below, made, {i: [i] for i in range(len(below.schema))})
-        made.closes = {}  # the clock takes rows of closed windows back
+        made.closes, made.ends = {}, {}  # the clock takes rows of closed windows back
         made.lateness_us = below.lateness_us
         return made
 

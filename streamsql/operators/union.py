@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamsql.circuit.operator import Algebra, Operator, Step
 from streamsql.core.delta import Delta, concat, make_batch
 from streamsql.core.schema import Schema
@@ -48,8 +50,10 @@ def lower_union(node: SetOperation, build: Builder) -> int | None:
     return add_union(build, inputs, node.schema)
 
 
-def add_union(build: Builder, inputs: list[int], schema: Schema) -> int:
-    """The sum of circuit nodes."""
+def add_union(
+    build: Builder, inputs: list[int], schema: Schema, ends: Mapping[int, int] | None = None
+) -> int:
+    """The sum of circuit nodes. ends: as in `Operator`."""
     below = [build.operator(i) for i in inputs]
 
     def make() -> UnionAll:
@@ -63,6 +67,7 @@ def add_union(build: Builder, inputs: list[int], schema: Schema) -> int:
             for column in first
             if all(column in b.closes for b in below)
         }
+        made.ends = ends or {}
         return made
 
     return build.add("union", inputs, schema, make)
