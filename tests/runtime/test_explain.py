@@ -36,10 +36,10 @@ def test_tree_names_operators_expressions_and_relations() -> None:
 
 
 def test_recompute_says_why() -> None:
-    text = "\n".join(lines_of("SELECT k, string_agg(s, ',') FROM t0 GROUP BY k"))
+    text = "\n".join(lines_of("SELECT k, string_agg(s, ',') OVER (PARTITION BY k) FROM t0"))
     assert text.startswith("Maintenance: recompute per key")
-    assert "why: string_agg by the GROUP BY columns" in text
-    whole = "\n".join(lines_of("SELECT string_agg(s, ',') FROM t0"))
+    assert "why: by the PARTITION BY columns; string_agg() has no incremental form" in text
+    whole = "\n".join(lines_of("SELECT string_agg(s, ',') OVER () FROM t0"))
     assert whole.startswith("Maintenance: recompute\n")
 
 
