@@ -10,6 +10,7 @@ from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.join_order import order_joins
+from streamsql.plan.optimizer.jsonb_keys import compare_jsonb_by_value
 from streamsql.plan.optimizer.lateral import unnest_laterals
 from streamsql.plan.optimizer.membership import unnest_membership
 from streamsql.plan.optimizer.projects import merge_projects
@@ -25,6 +26,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("EXISTS and IN to semi joins", unnest_membership),
     ("scalar subqueries to joins", unnest_scalar_subqueries),
     ("LATERAL to joins", unnest_laterals),
+    ("JSONB keys by value", compare_jsonb_by_value),
     ("push predicates down", push_down_predicates),
     ("order joins", order_joins),
     ("drop dead branches", drop_dead_branches),
