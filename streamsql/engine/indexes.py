@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from streamsql.core.errors import StreamSqlError, UndefinedTable, UniqueViolation
+from streamsql.core.errors import (
+    FeatureNotSupported,
+    InvalidObjectDefinition,
+    StreamSqlError,
+    UndefinedTable,
+    UniqueViolation,
+)
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateIndex
 from streamsql.engine import logs
-from streamsql.engine.binding import BindScope, bind_scalar
+from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.key_index import KeyIndex
@@ -53,10 +59,27 @@ def all_keys(relation: Relation, catalog: Catalog) -> tuple[Key, ...]:
 
 
 def bind_keys(statement: CreateIndex, owner: Relation, scope: BindScope) -> tuple[Expr, ...]:
-    """The key expressions over the owner's columns. Raises: errors of binding, 0A000."""
+    """The key expressions over the owner's columns. Raises: errors of binding, 42P17."""
+    from streamsql.plan.binder import bind_expression
+
     context = scope.context(volatile_allowed=False, now=NOW_REFUSED)
     context.parameter_types = None
-    return tuple(bind_scalar(e, owner.columns, context, owner.name) for e in statement.expressions)
+    keys = []
+    for tree in statement.expressions:
+        try:
+            key = bind_expression(
+                tree, owner.columns, context, owner.name, clause="index expressions"
+            )
+        except FeatureNotSupported as error:
+            if "volatile" in error.message or "immutable" in error.message:
+                raise InvalidObjectDefinition(
+                    "functions in index expression must be marked IMMUTABLE",
+                    position=error.position,
+                    hint="Index a column, or an expression of the row alone.",
+                ) from error
+            raise
+        keys.append(key)
+    return tuple(keys)
 
 
 class Indexes:

@@ -340,7 +340,9 @@ class Session:
         if schema not in self.engine.catalog.schemas or self.engine.closed:
             return
         inside = [r for r in self.engine.catalog.relations.values() if r.schema == schema]
-        ops: list[DdlOp] = [DropRelation(r.oid, r.name) for r in inside]
+        ops: list[DdlOp] = [
+            DropRelation(r.oid, r.name) for r in self.engine.catalog.drop_set(inside)
+        ]
         self.engine.commit(CommitRequest((), (*ops, DropSchemaOp(schema))))
 
     def check_writable(self) -> None:

@@ -154,6 +154,8 @@ def test_dropping(db, fails):
         ("CREATE SUBSCRIPTION x FROM nope", "42P01", 'relation "nope" does not exist'),
         ("CREATE SUBSCRIPTION x FROM p", "42809",
          'cannot create a subscription from view "p"'),
+        ("CREATE TEMP TABLE tt (a INT); CREATE SUBSCRIPTION x FROM tt", "0A000",
+         'cannot create a subscription from temporary table "tt"'),
         ("CREATE SUBSCRIPTION x FROM m WITH (retention = '5')", "22023",
          'invalid value for "retention": "5"'),
         ("CREATE SUBSCRIPTION x FROM m WITH (other = '5')", "0A000",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamsql.core.errors import FeatureNotSupported
@@ -30,7 +31,8 @@ from streamsql.engine.statements.common import bound_query, lookup, rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types, result_columns
 from streamsql.engine.storage.table import ROW_ID
 from streamsql.functions.expressions import Literal
-from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.nodes import LogicalPlan, Scan
+from streamsql.plan.visit import transform_plan
 from streamsql.runtime.compile import CompiledView
 
 if TYPE_CHECKING:
@@ -101,8 +103,20 @@ def shown_plan(
     if not bound.frozen and len(values) < len(bound.parameter_types):
         return explained(bound.plan, states_of(view, bound.plan))
     view = at_versions(session, view, bound.slots, values)
-    plan = freeze(bound.plan, values, session.now_us())
+    plan = freeze(named_versions(bound.plan, view), values, session.now_us())
     return with_lookups(plan, view, session.now_us(), session.timezone)[0]
+
+
+def named_versions(plan: LogicalPlan, view: ReadView) -> LogicalPlan:
+    """Scans that say which version they read: name@version."""
+
+    def named(node: LogicalPlan) -> LogicalPlan:
+        slot = slot_of(node.relation_id) if isinstance(node, Scan) else None
+        if slot is None or not isinstance(node, Scan):
+            return node
+        return replace(node, name=f"{node.name}@{view.slots[slot]}")
+
+    return transform_plan(plan, named)
 
 
 def states_of(view: ReadView, plan: LogicalPlan) -> dict[int, State]:

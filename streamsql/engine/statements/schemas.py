@@ -128,9 +128,10 @@ def check_kind(relation: Relation, kind: str) -> None:
     if relation.kind != _KINDS[kind]:
         article = "an" if kind[0] in "aeiou" else "a"
         words = relation.kind_words
+        own = "an" if words[0] in "aeiou" else "a"
         raise WrongObjectType(
             f'"{relation.name}" is not {article} {kind}',
-            hint=f"Use DROP {words.upper()} to remove a {words}.",
+            hint=f"Use DROP {words.upper()} to remove {own} {words}.",
         )
 
 

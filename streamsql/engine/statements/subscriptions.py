@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamsql.core.errors import (
     DuplicateTable,
+    FeatureNotSupported,
     InvalidParameterValue,
     UndefinedObject,
     WrongObjectType,
@@ -52,6 +53,11 @@ def run(
             f'cannot create a subscription from {source.kind_words} "{source.name}"',
             hint="Subscribe to a table or a materialized view.",
         )
+    if source.temporary:
+        raise FeatureNotSupported(
+            f'cannot create a subscription from temporary table "{source.name}"',
+            hint="Use a permanent table, or SUBSCRIBE.",
+        )
     check_options(statement.options, ("retention",), "a subscription")
     span = parse_span(statement.options.get("retention", DEFAULT_RETENTION), "retention")
     if span is None or span.us is None:
@@ -76,7 +82,6 @@ def run(
         statement=statement,
         references={".".join(statement.relation): source.oid},
         options=dict(statement.options),
-        temporary=source.temporary,
         extra={"of": source.oid, "retention_us": span.us},
     )
     session.change_catalog(CreateRelation(relation))
@@ -120,7 +125,7 @@ def _since(session: Session, recording: Recording, since: str | None) -> Subscri
     if text.isdigit() and session.variables.get("dialect") != "risingwave":
         version = existing(engine, int(text))
         if version < floor:
-            raise not_retained(version, floor)
+            raise not_retained(version, floor, "")
         return SubscriptionCursor(recording, version)
     if text.isdigit():  # RisingWave's are milliseconds
         us = int(text) * 1000

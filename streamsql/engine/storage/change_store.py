@@ -199,7 +199,7 @@ class ChangeStore:
         """
         with self._lock:
             if after < self.floor:
-                raise not_retained(after, self.floor)
+                raise not_retained(after, self.floor, "")
             if after >= self._tail_floor:
                 return [c for c in self._tail if c.version > after]
             at = bisect.bisect_right(self._marks, after, key=lambda m: m.before) - 1

@@ -115,12 +115,14 @@ class ChangeLog:
         return found
 
 
-def not_retained(version: int, oldest: int) -> SerializationFailure:
-    """40001: that version can not be rebuilt any more."""
+MORE = "; SET streamsql.retention keeps more of them"
+
+
+def not_retained(version: int, oldest: int, more: str = MORE) -> SerializationFailure:
+    """40001: that version can not be rebuilt any more. more: how to keep more of them."""
     return SerializationFailure(
         f"version {version} is no longer retained",
-        hint=f"The oldest version that can still be read is {oldest};"
-        " SET streamsql.retention keeps more of them.",
+        hint=f"The oldest version that can still be read is {oldest}{more}.",
     )
 
 
