@@ -69,6 +69,18 @@ def test_sums_of_floats_in_another_order_are_right(db):
     assert db.execute("VERIFY MATERIALIZED VIEW m").fetchall() == []
 
 
+def test_spreads_of_integers_over_frames_are_right(db):
+    db.execute("CREATE TABLE n (id INT PRIMARY KEY, v INT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW m AS SELECT id, stddev(v) OVER (ORDER BY id) AS s, avg(v) OVER (ORDER BY id) AS a "
+        "FROM n"
+    )
+    values = ", ".join(f"({i}, {(i * 7919) % 101})" for i in range(60))
+    db.execute(f"INSERT INTO n VALUES {values}")
+    db.execute("DELETE FROM n WHERE id % 7 = 0")
+    assert db.execute("VERIFY MATERIALIZED VIEW m").fetchall() == []
+
+
 def delta(*rows: tuple[int, float | None, int]) -> Delta:
     batch = pa.record_batch(
         [pa.array([r[0] for r in rows], pa.int32()), pa.array([r[1] for r in rows], pa.float64())],

@@ -30,7 +30,7 @@ from streamsql.engine.reads.select import plan_sql, relation_table
 from streamsql.engine.rebuild import depends_on_arrival, rebuilt
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
-from streamsql.engine.statements.closeness import without_rounding
+from streamsql.engine.statements.closeness import rounds_numerics, without_rounding
 from streamsql.engine.statements.common import lookup, rows_result
 from streamsql.engine.statements.handler import Handler, Types, returns
 from streamsql.engine.storage.watermarks import to_us
@@ -136,7 +136,8 @@ def run_verify(
         batches = list(run_sql(engine.pool, sql, named, plan.schema, session.token))
     except (DataError, CardinalityViolation):  # rows that the view keeps out, by its on_error
         return engine.call(lambda: _verify_by_replay(engine, relation))
-    return _differences(relation, present, [Delta(b) for b in batches])
+    rounds = rounds_numerics(plan)
+    return _differences(relation, present, [Delta(b) for b in batches], numerics=rounds)
 
 
 def _verify_by_replay(engine: Engine, relation: Relation) -> Result:
@@ -146,7 +147,9 @@ def _verify_by_replay(engine: Engine, relation: Relation) -> Result:
     return _differences(relation, engine.views[relation.oid].snapshot(), [plain])
 
 
-def _differences(relation: Relation, present: pa.Table, wanted: list[Delta]) -> Result:
+def _differences(
+    relation: Relation, present: pa.Table, wanted: list[Delta], *, numerics: bool = False
+) -> Result:
     """The rows of a view that should not be there (+), and those that should (−).
 
     Floats may differ in their last digits: sums depend on their order.
@@ -154,7 +157,7 @@ def _differences(relation: Relation, present: pa.Table, wanted: list[Delta]) -> 
     stored = [Delta(b) for b in present.combine_chunks().to_batches()]
     missing = [d.negate() for d in wanted]
     difference = consolidate(concat([*stored, *missing], relation.columns))
-    difference = without_rounding(difference, relation.columns)
+    difference = without_rounding(difference, relation.columns, numerics=numerics)
     rows = rows_as_json(difference.batch, relation.columns).to_pylist()
     weights = difference.weights_or_ones().tolist()
     return rows_result("VERIFY", VERIFY_COLUMNS, list(zip(weights, rows, strict=True)))

@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
+from streamsql.core.types import Kind
+from streamsql.plan.nodes import Aggregate, LogicalPlan, Window
+from streamsql.plan.visit import walk_plan
 
 TOLERANCE = 1e-9  # relative; sums of any order agree far better, and no other fault is so small
 
 
-def without_rounding(difference: Delta, schema: Schema) -> Delta:
+SPREADS = frozenset({
+    "variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop",
+})  # fmt: skip
+
+
+def rounds_numerics(plan: LogicalPlan) -> bool:
+    """Whether NUMERICs come from floats: a variance of integers is computed in them."""
+    calls = [
+        call
+        for node in walk_plan(plan)
+        if isinstance(node, Aggregate | Window)
+        for call in (node.aggregates if isinstance(node, Aggregate) else node.calls)
+    ]
+    return any(c.function in SPREADS and c.type.kind is Kind.NUMERIC for c in calls)
+
+
+def without_rounding(difference: Delta, schema: Schema, *, numerics: bool = False) -> Delta:
     """The entries of a consolidated difference that are not another entry's rounding.
 
     A row too many and a row missing cancel if they are equal but for float columns, and those are
-    close. difference: as many entries as VERIFY is about to report.
+    close. difference: as many entries as VERIFY is about to report. numerics: NUMERIC columns count
+    as floats (`rounds_numerics`).
     """
-    real = [i for i, column in enumerate(schema) if column.type.is_float]
+    real = [
+        i
+        for i, column in enumerate(schema)
+        if column.type.is_float or (numerics and column.type.kind is Kind.NUMERIC)
+    ]
     if not real or not difference.batch.num_rows:
         return difference
     weights = np.array(difference.weights_or_ones())
@@ -45,7 +70,7 @@ def _rest(columns: list[list[Any]], real: list[int], row: int) -> str:
     return repr([c[row] for i, c in enumerate(columns) if i not in real])
 
 
-def _close(one: float | None, other: float | None) -> bool:
+def _close(one: float | Decimal | None, other: float | Decimal | None) -> bool:
     if one is None or other is None:
         return one is other
     if math.isnan(one) or math.isnan(other):
