@@ -50,6 +50,9 @@ class _Generator(RisingWave.Generator):
         exp.Any: lambda self, node: f"ANY {self.quantified(node)}",
         exp.All: lambda self, node: f"ALL {self.quantified(node)}",
         exp.Not: lambda self, node: self.negation(node),
+        exp.TryCast: lambda self, node: (
+            f"TRY_CAST({self.sql(node, 'this')} AS {self.sql(node, 'to')})"
+        ),
         exp.IgnoreNulls: lambda self, node: f"{self.sql(node, 'this')} IGNORE NULLS",
         exp.RespectNulls: lambda self, node: f"{self.sql(node, 'this')} RESPECT NULLS",
         exp.TableAlias: lambda self, node: self.table_alias(node),

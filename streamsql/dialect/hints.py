@@ -13,7 +13,6 @@ _ELSEWHERE = {
     "UPSERT": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",
     "REPLACE": "Write INSERT … ON CONFLICT (key) DO UPDATE SET ….",
     "PRINT": "Write SELECT … or SUBSCRIBE TO relation.",
-    "LIST": "Write SHOW TABLES, SHOW VIEWS, SHOW SOURCES ….",
     "FROM": "A query starts with SELECT.",
 }
 

@@ -73,7 +73,9 @@ STATEMENTS: tuple[tuple[str, StatementParser], ...] = (
     # the session
     ("SET", parse_set),
     ("RESET", parse_reset),
+    ("UNSET", parse_reset),
     ("SHOW", parse_show),
+    ("LIST", parse_show),
     ("DESCRIBE", parse_describe),
     ("DESC", parse_describe),
     ("DISCARD", parse_discard),

@@ -51,6 +51,10 @@ _HINTS = {
     "number": "Use NUMERIC.",
     "long": "Use BIGINT.",
     "variant": "Use JSONB.",
+    "uint2": "Use INTEGER.",
+    "uint4": "Use BIGINT.",
+    "uint8": "Use NUMERIC(20, 0).",
+    "rw_int256": "Use NUMERIC(38, 0).",
     "object": "Use JSONB.",
 }
 

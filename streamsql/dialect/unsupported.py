@@ -31,6 +31,7 @@ _CREATE: dict[str, str] = {
     "OPERATOR": "Use the built-in operators.",
     "COLLATION": "Text sorts by code point.",
     "STATISTICS": "There is nothing to gather.",
+    "LINEAR": "Use the built-in aggregates.",
     "LANGUAGE": "Write the expression in SQL.",
 }
 
@@ -51,6 +52,15 @@ OTHERS: dict[str, str] = {
     "SECURITY": "Objects have no labels.",
     "IMPORT": "Use CREATE SOURCE, or COPY … FROM STDIN.",
     "LOAD": "All functions are built in.",
+    "STOP": "ALTER MATERIALIZED VIEW v SUSPEND, or DROP it.",
+    "ADD": "All functions are built in.",
+    "RUN": "Send the statements of the script.",
+    "DEFINE": "Write the value out.",
+    "UNDEFINE": "Write the value out.",
+    "ASSERT": "Compare the rows of a SELECT.",
+    "REMOVE": "Write DELETE FROM t WHERE ….",
+    "LATENESS": "Write LATENESS behind the column in CREATE TABLE.",
+    "RECOVER": "The engine recovers by itself.",
     "ATTACH": "There is one database; use CREATE SOURCE for outside data.",
 }
 

@@ -54,6 +54,9 @@ FORMS: list[tuple[str, type, dict[str, Any]]] = [
     ("CREATE TABLE t (a NUMERIC(10, 2)[], b STRUCT<x INT, y TEXT>, c MAP(TEXT, INT), d VARCHAR(3), e DOUBLE PRECISION, f TIMESTAMP WITH TIME ZONE)", s.CreateTable, {}),
     ("CREATE TABLE t ()", s.CreateTable, {"columns": ()}),
     # --- tables, Flink
+    ("UNSET 'auto.offset.reset'", s.SetVariable, {"name": "auto.offset.reset", "value": None}),
+    ("LIST STREAMS", s.ShowObjects, {"kind": "sources"}),
+    ("DESCRIBE s EXTENDED", s.Describe, {"name": ("s",)}),
     ("CREATE TABLE `Orders` (`Id` BIGINT, price DECIMAL(10, 2), note STRING, ts TIMESTAMP(3), l TIMESTAMP_LTZ(3), proc AS PROCTIME(), c AS price * 2, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (`Id`) NOT ENFORCED)"
      " WITH ('connector' = 'kafka', 'topic' = 'x', 'format' = 'json', 'json.ignore-parse-errors' = 'true')",
      s.CreateTable, {"name": ("Orders",), "primary_key": ("Id",), "options": {"connector": "kafka", "topic": "x"}, "is_source": False,

@@ -33,11 +33,30 @@ class CallGrammar(TypeGrammar):
             name = self.label()
         if schema and schema[-1] == "pg_catalog":
             schema = []
+        if (
+            name == "json_object"
+            and self.peek().kind is Kind.STRING
+            and (self.peek(2).key in ("VALUE", ":"))
+        ):
+            pairs = self.in_parentheses(self._json_pairs)
+            return mark(exp.Anonymous(this="json_build_object", expressions=pairs), token)
         call = mark(exp.Anonymous(this=name, expressions=self._arguments(name)), token)
         if schema:
             call.meta["schema"] = ".".join(schema)
             return self._after_call(call, token)
         return self._after_call(respell(call, self.dialect, self.differences.append), token)
+
+    def _json_pairs(self) -> list[exp.Expression]:
+        """'key' VALUE v, … of SQL's JSON_OBJECT."""
+        found: list[exp.Expression] = []
+        while True:
+            token = self.token
+            found.append(mark(exp.Literal.string(self.string()), token))
+            if not self.accept("VALUE", ":"):
+                raise self.error()
+            found.append(self.expression())
+            if not self.accept(","):
+                return found
 
     def _arguments(self, name: str = "") -> list[exp.Expression]:
         self.expect("(")
@@ -321,6 +340,7 @@ def _named(name: str) -> Callable[[CallGrammar], exp.Expression]:
 _FORMS: dict[str, Callable[[CallGrammar], exp.Expression]] = {
     "CAST": CallGrammar._cast,
     "TRY_CAST": CallGrammar._try_cast,
+    "SAFE_CAST": CallGrammar._try_cast,
     "EXTRACT": CallGrammar._extract,
     "SUBSTRING": CallGrammar._substring,
     "POSITION": CallGrammar._position,

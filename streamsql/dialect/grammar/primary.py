@@ -223,6 +223,13 @@ class PrimaryGrammar(CallGrammar):
             raise self.error()
         return mark(self._array_items(), token)
 
+    def _list(self, token: Token) -> exp.Expression | None:
+        """Materialize's LIST[a, b]."""
+        if self.dialect != "materialize" or self.peek().key != "[":
+            return None
+        self.advance()
+        return mark(self._array_items(), token)
+
     def _array_items(self) -> exp.Array:
         """[a, b] with nested [..] rows for arrays of more dimensions."""
         self.expect("[")
@@ -343,6 +350,7 @@ _BY_WORD: dict[str, _Parse] = {
     "DEFAULT": PrimaryGrammar._default,
     "EXISTS": PrimaryGrammar._exists,
     "ARRAY": PrimaryGrammar._array,
+    "LIST": PrimaryGrammar._list,
     "ROW": PrimaryGrammar._row,
     "STRUCT": PrimaryGrammar._struct,
     "MAP": PrimaryGrammar._map,

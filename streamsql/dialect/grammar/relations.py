@@ -76,6 +76,8 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         if self.at("LEFT", "RIGHT", "FULL"):
             side = self.advance().key
             self.accept("OUTER")
+            if self.accept("ASOF"):  # Feldera
+                method = "ASOF"
             if self.at("SEMI", "ANTI"):
                 kind = self.advance().key
         elif self.at("INNER", "CROSS", "SEMI", "ANTI"):
@@ -224,6 +226,10 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
     # aliases ------------------------------------------------------------------------------------
     def _at_alias(self) -> bool:
         token = self.token
+        if token.key == "AS" and self.peek().key == "OF" and self.dialect == "materialize":
+            raise self.not_supported(
+                "AS OF of a query", "Write FOR SYSTEM_TIME AS OF n after each relation."
+            )
         if token.kind is Kind.QUOTED or token.key == "AS":
             return True
         if token.kind is not Kind.WORD or token.key in NOT_TABLE_ALIAS:
@@ -238,6 +244,8 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             raise self.not_supported(
                 "MATCH_RECOGNIZE", "Use LAG and LEAD, or a self join with bounds on the time."
             )
+        if token.key in ("PIVOT", "UNPIVOT") and self.peek().key == "(":
+            raise self.not_supported(token.key, "Write an aggregate with FILTER for each column.")
         if token.key == "WITHIN" and (self.peek().kind is Kind.NUMBER or self.peek().key == "("):
             raise self.not_supported(
                 "WITHIN in a join",

@@ -15,6 +15,9 @@ from sqlglot import exp
 from streamsql.dialect.dialects import Difference
 from streamsql.dialect.positions import position_of
 
+INTERVAL_UNITS = frozenset(
+    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"}
+)
 Note = Callable[[Difference], None]
 _Rewrite = Callable[[list[exp.Expression], Note], exp.Expression | None]
 """(arguments, remarks) → what stands for the call; None = leave it as it is."""
@@ -235,6 +238,31 @@ def _json(operator: str) -> _Rewrite:
     return rewrite
 
 
+def _unit(node: exp.Expression) -> exp.Literal | None:
+    """A unit of time written as a bare word."""
+    if isinstance(node, exp.Column) and not node.table and node.name.upper() in INTERVAL_UNITS:
+        return _text(node.name)
+    return None
+
+
+def _truncated(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    """TIMESTAMP_TRUNC(t, MONTH)."""
+    unit = _unit(arguments[1]) if len(arguments) == 2 else None
+    return None if unit is None else _call("date_trunc", unit, arguments[0])
+
+
+def _difference(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    """DATEDIFF(DAY, a, b)."""
+    unit = _unit(arguments[0]) if len(arguments) == 3 else None
+    return None if unit is None else _call("timestampdiff", unit, *arguments[1:])
+
+
+def _parse_json(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    if len(arguments) != 1:
+        return None
+    return exp.Cast(this=arguments[0], to=exp.DataType(this=exp.DType.JSONB))
+
+
 _EVERYWHERE: dict[str, _Rewrite] = {
     # Materialize
     "mz_now": _mz_now,
@@ -257,6 +285,9 @@ _EVERYWHERE: dict[str, _Rewrite] = {
     "json_query": _json("#>"),
     "from_unixtime": _from_unixtime,
     "collect": _renamed("array_agg", 1),
+    "timestamp_trunc": _truncated,
+    "datediff": _difference,
+    "parse_json": _parse_json,
     "floor": _rounded(up=False),
     "ceil": _rounded(up=True),
     "ceiling": _rounded(up=True),

@@ -42,6 +42,8 @@ class TypeGrammar(Cursor):
                 if self.token.kind is Kind.NUMBER:
                     self.advance()
                 self.expect("]")
+            elif self.token.key == "LIST" and self.dialect == "materialize":
+                self.advance()
             elif self.token.key == "ARRAY":
                 self.advance()
                 if self.accept("["):
@@ -78,6 +80,9 @@ class TypeGrammar(Cursor):
         word = (
             None if len(parts) > 1 or (quoted and parts[0] == "char") else TYPE_WORDS.get(parts[0])
         )
+        if self.at("UNSIGNED"):
+            self.differs("types", "there are no unsigned numbers here")
+            self.advance()
         if word is not None:
             return exp.DataType(this=exp.DType[word], expressions=modifiers)
         name = ".".join(parts) if not (quoted and parts[0] == "char") else '"char"'

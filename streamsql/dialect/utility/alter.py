@@ -7,6 +7,7 @@ from typing import Any
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Alter, Name, SetVariable, Statement
 from streamsql.dialect.utility.columns import parse_column
+from streamsql.dialect.utility.drop import refuse_all
 from streamsql.dialect.utility.kinds import object_kind
 from streamsql.dialect.utility.settings import variable_name
 
@@ -29,6 +30,8 @@ def parse_alter(parser: Parser) -> Statement:
     if kind is None:
         if token.key in ("USER", "ROLE"):
             raise parser.not_supported(f"ALTER {token.key}", "Users are configured at the server.")
+        if token.key == "CLUSTER":
+            raise parser.not_supported("ALTER CLUSTER", "There is one engine.")
         if token.key == "DATABASE":
             raise parser.not_supported("ALTER DATABASE", "Use SET in the session.")
         raise parser.error()
@@ -143,7 +146,9 @@ def _alter_column(parser: Parser) -> _Action:
 
 def parse_pause(parser: Parser) -> Statement:
     """PAUSE q, RESUME q: ALTER MATERIALIZED VIEW q SUSPEND | RESUME."""
-    action = "suspend" if parser.advance().key == "PAUSE" else "resume"
+    word = parser.advance().key
+    refuse_all(parser, word)
+    action = "suspend" if word == "PAUSE" else "resume"
     parser.accept("QUERY")
     name: Name = parser.object_name()
     return Alter(kind="materialized view", name=name, action=action)

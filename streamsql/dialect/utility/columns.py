@@ -264,6 +264,16 @@ def _constraint(parser: Parser, column: _Column, body: TableBody) -> bool:
         if constraint is not None:
             body.uniques.append(UniqueDef(columns=(column.name,), name=constraint))
         _key_options(parser)
+    elif parser.accept("HEADERS"):  # ksqlDB
+        column.metadata = "header"
+    elif parser.at("HEADER") and parser.peek().key == "(":
+        raise parser.not_supported(
+            "HEADER of one key", "INCLUDE header AS h, and take the key from h."
+        )
+    elif parser.at("WATERMARK"):
+        raise parser.not_supported(
+            "WATERMARK of a column", "Write LATENESS there, or WATERMARK FOR c AS c - INTERVAL '…'."
+        )
     elif parser.accept("LATENESS"):
         column.lateness = parser.window_interval(parser.expression())
     elif parser.accept("DEFAULT"):

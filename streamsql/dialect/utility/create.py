@@ -65,6 +65,14 @@ def _stream(parser: Parser, flags: CreateFlags) -> Statement:
     return parse_create_table(parser, is_source=True, stream=True, or_replace=flags.or_replace)
 
 
+def _connector(parser: Parser) -> Statement:
+    raise parser.not_supported("CREATE CONNECTOR", "Put the options into WITH of a source or sink.")
+
+
+def _default_index(parser: Parser) -> Statement:
+    raise parser.not_supported("CREATE DEFAULT INDEX", "Name the columns: CREATE INDEX ON v (a).")
+
+
 def _view(parser: Parser, flags: CreateFlags) -> Statement:
     if parser.dialect in VIEWS_ARE_KEPT and not flags.local:
         return parse_materialized(parser, or_replace=flags.or_replace)
@@ -74,6 +82,9 @@ def _view(parser: Parser, flags: CreateFlags) -> Statement:
 CREATES: tuple[tuple[tuple[str, ...], _Create], ...] = (
     (("TABLE",), _table),
     (("SOURCE", "TABLE"), lambda p, f: parse_create_table(p)),
+    (("SOURCE", "CONNECTOR"), lambda p, f: _connector(p)),
+    (("SINK", "CONNECTOR"), lambda p, f: _connector(p)),
+    (("DEFAULT", "INDEX"), lambda p, f: _default_index(p)),
     (("SOURCE", "STREAM"), lambda p, f: parse_create_table(p, is_source=True)),
     (("SOURCE",), lambda p, f: parse_create_table(p, is_source=True)),
     (("STREAM",), _stream),

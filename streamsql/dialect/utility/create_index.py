@@ -13,6 +13,10 @@ def parse_create_index(parser: Parser, *, unique: bool = False) -> Statement:
     parser.accept("CONCURRENTLY")
     if_not_exists = parser.exists_flag(negated=True)
     name = None if parser.at("ON") else parser.object_name()
+    if parser.at_sequence("IN", "CLUSTER"):
+        token = parser.token
+        parser.accept_sequence("IN", "CLUSTER")
+        parser.ignores(f'IN CLUSTER "{parser.label()}" has no effect: there is one engine', token)
     parser.expect("ON")
     parser.accept("ONLY")
     table = parser.object_name()

@@ -15,6 +15,8 @@ def parse_create_sink(parser: Parser) -> Statement:
     from_relation = query = None
     if parser.accept("FROM"):
         from_relation = parser.object_name()
+        if parser.at("INTO") and parser.peek(2).key == "CONNECTION":
+            raise parser.not_supported("INTO … CONNECTION", "Give the connector in WITH.")
         if parser.accept("INTO"):
             into = parser.object_name()
     else:

@@ -65,6 +65,8 @@ def parse_create_table(
             as_columns = parser.name_list()
         else:
             body = parse_table_body(parser, name[-1])
+    if parser.at("LIKE"):
+        raise parser.not_supported("LIKE in CREATE TABLE", "Write the columns out.")
     clauses = _Clauses()
     while _clause(parser, clauses):
         pass

@@ -101,6 +101,8 @@ def _clause(parser: Parser, options: dict[str, str]) -> bool:
         token = parser.advance()
         parser.skip_parentheses()
         parser.ignores("REFRESH has no effect: a view is always up to date", token)
+    elif parser.at("WITH") and parser.peek(2).key == "ASSERT" and parser.peek().key == "(":
+        raise parser.not_supported("ASSERT NOT NULL", "Filter with WHERE … IS NOT NULL.")
     elif parser.at("WITH") and parser.peek().key == "(":
         options.update(parser.with_options())
         for name in ("materialized", "emit_final"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from streamsql.dialect.lexer import Kind
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Drop, Statement
 from streamsql.dialect.utility.kinds import object_kind
 
 # things PostgreSQL has and we never create: DROP … IF EXISTS of them finds nothing
 _NEVER = frozenset(
-    {"FUNCTION", "TYPE", "SEQUENCE", "EXTENSION", "DOMAIN", "TRIGGER", "ROLE", "USER"}
-)
+    {"FUNCTION", "TYPE", "SEQUENCE", "EXTENSION", "DOMAIN", "TRIGGER", "ROLE", "USER",
+     "CONNECTOR", "CONNECTION", "SECRET", "CLUSTER", "CATALOG", "AGGREGATE"}
+)  # fmt: skip
 
 
 def parse_drop(parser: Parser) -> Statement:
     """DROP kind [IF EXISTS] n, … [CASCADE | RESTRICT]."""
     parser.expect("DROP")
+    if parser.dialect == "flink":
+        parser.accept("TEMPORARY")
     token = parser.token
     kind = object_kind(parser)
     if kind is None:
@@ -33,8 +37,15 @@ def parse_drop(parser: Parser) -> Statement:
     return Drop(kind=kind, names=tuple(names), if_exists=if_exists, cascade=cascade)
 
 
+def refuse_all(parser: Parser, what: str) -> None:
+    """Raises: FeatureNotSupported (0A000) at ALL."""
+    if parser.at("ALL") and parser.peek().kind is Kind.END:
+        raise parser.not_supported(f"{what} ALL", "Name the views one by one.")
+
+
 def parse_terminate(parser: Parser) -> Statement:
     """TERMINATE q: drop the materialized view that the persistent query is."""
     parser.expect("TERMINATE")
+    refuse_all(parser, "TERMINATE")
     parser.accept("QUERY")
     return Drop(kind="materialized view", names=(parser.object_name(),))

@@ -14,6 +14,8 @@ _ACCEPTED = frozenset(
     {"costs", "settings", "buffers", "wal", "timing", "summary", "generic_plan", "memory",
      "serialize", "trace", "logical", "physical", "distsql", "backfill"}
 )  # fmt: skip
+_PLANS = ("OPTIMIZED", "PHYSICAL", "RAW", "DECORRELATED", "LOCALLY", "ESTIMATED_COST",
+          "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")  # fmt: skip
 _NO = frozenset({"false", "off", "0", "no"})
 
 
@@ -38,8 +40,7 @@ def parse_explain(parser: Parser) -> Statement:
                 options.analyze = True
         if parser.at("(") and not parser.at_query():
             _parenthesised(parser, options)
-    if parser.accept("PLAN"):
-        parser.accept("FOR")  # Flink: EXPLAIN PLAN FOR
+    _plan_words(parser)
     view = None
     inner: Statement | None = None
     if parser.at_sequence("MATERIALIZED", "VIEW"):
@@ -54,6 +55,19 @@ def parse_explain(parser: Parser) -> Statement:
         format=options.format,
         materialized_view=view,
     )
+
+
+def _plan_words(parser: Parser) -> None:
+    """What Flink and Materialize write to choose a plan: there is one here."""
+    if parser.at("TIMESTAMP", "MEMORY", "CPU", "FILTER"):
+        raise parser.not_supported(
+            f"EXPLAIN {parser.token.key}", "EXPLAIN ANALYZE MATERIALIZED VIEW shows rows and bytes."
+        )
+    while parser.at(*_PLANS):
+        parser.advance()
+        parser.accept(",")
+    if parser.accept("PLAN"):
+        parser.accept("FOR")
 
 
 def _parenthesised(parser: Parser, options: _Options) -> None:

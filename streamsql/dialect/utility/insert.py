@@ -23,6 +23,8 @@ def parse_insert(parser: Parser, with_: exp.With | None = None) -> Statement:
     parser.accept("TABLE")
     table = parser.object_name()
     alias = parser.name() if parser.accept("AS") else None
+    if parser.at("PARTITION"):
+        raise parser.not_supported("PARTITION of INSERT", "Write its column as one of the columns.")
     columns = _columns(parser)
     if parser.accept("OVERRIDING"):
         if not parser.accept("USER", "SYSTEM"):

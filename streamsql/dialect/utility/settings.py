@@ -120,7 +120,8 @@ def _value(parser: Parser) -> str:
 
 def parse_reset(parser: Parser) -> Statement:
     """RESET {name | ALL | …}; Flink's RESET 'key' and RESET alone."""
-    parser.expect("RESET")
+    if not parser.accept("RESET", "UNSET"):
+        raise parser.error()
     if parser.at_end() or parser.accept("ALL"):
         return SetVariable(name="all", value=None)
     if parser.at_string():

@@ -48,7 +48,7 @@ _CREATE_KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def parse_show(parser: Parser) -> Statement:
-    """SHOW objects, SHOW COLUMNS FROM r, SHOW CREATE kind n; else a variable."""
+    """SHOW (ksqlDB: LIST) objects, SHOW COLUMNS FROM r, SHOW CREATE kind n; else a variable."""
     if parser.peek().key == "CREATE":
         return _show_create(parser)
     if parser.peek().key == "COLUMNS" and parser.peek(2).key in ("FROM", "IN"):
@@ -110,4 +110,6 @@ def parse_describe(parser: Parser) -> Statement:
         parser.advance()
     elif parser.at_sequence("MATERIALIZED", "VIEW"):
         parser.accept_sequence("MATERIALIZED", "VIEW")
-    return Describe(name=parser.object_name())
+    name = parser.object_name()
+    parser.accept("EXTENDED")  # ksqlDB
+    return Describe(name=name)
