@@ -342,7 +342,7 @@ def test_statement_that_is_wrong_raises_42601_at_its_position(
     ["CREATE FUNCTION f() RETURNS int AS 'x'", "CREATE TRIGGER x", "CREATE SEQUENCE q", "CREATE EXTENSION x", "CREATE DATABASE d", "GRANT ALL ON t TO u", "REVOKE ALL ON t FROM u", "VACUUM", "ANALYZE t", "REFRESH MATERIALIZED VIEW v", "LOCK TABLE t", "DO $$x$$",
      "CREATE TABLE t (a INT REFERENCES u)", "CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u)", "CREATE TABLE t (LIKE u)", "CREATE TABLE t (a INT GENERATED ALWAYS AS IDENTITY)",
      "CREATE TABLE t (a TEXT COLLATE \"de_DE\")", "COPY t FROM '/etc/passwd'", "COPY t TO PROGRAM 'x'", "COPY t FROM STDIN WHERE a > 1", "ALTER TABLE t ADD CONSTRAINT x PRIMARY KEY (a)", "PREPARE TRANSACTION 'x'", "COMMIT AND CHAIN", "FETCH LAST FROM c", "INSERT OVERWRITE t SELECT 1", "CREATE VIEW v AS SELECT 1 EMIT FINAL",
-     "UPDATE t SET (a, b) = (SELECT 1, 2)", "DELETE FROM t WHERE CURRENT OF c", "CREATE TABLE t (x INT METADATA FROM 'topic')", "CREATE TABLE t (a INT) PARTITIONED BY (a)", "ALTER USER x PASSWORD 'y'"],
+     "UPDATE t SET (a, b) = (SELECT * FROM u)", "DELETE FROM t WHERE CURRENT OF c", "CREATE TABLE t (x INT METADATA FROM 'topic')", "CREATE TABLE t (a INT) PARTITIONED BY (a)", "ALTER USER x PASSWORD 'y'"],
 )  # fmt: skip
 def test_statement_without_support_raises_0a000_with_hint_and_position(sql: str) -> None:
     with pytest.raises(FeatureNotSupported) as caught:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from streamsql.dialect.dialects import INSERT_GOES_ON
+from streamsql.dialect.lexer import Token
 from streamsql.dialect.parser import Parser
+from streamsql.dialect.positions import mark
 from streamsql.dialect.statements import Insert, OnConflict, Statement
 
 
@@ -75,10 +77,13 @@ def assignments(parser: Parser) -> tuple[tuple[str, exp.Expression], ...]:
                 values = value.expressions
             elif isinstance(value, exp.Paren):
                 values = [value.this]
+            elif isinstance(value, exp.Subquery):
+                values = _columns_of(parser, value, len(names), at)
             else:
-                raise parser.not_supported(
-                    "a subquery as source of several columns", "Assign each column by itself.", at
-                )
+                raise parser.error(
+                    at, "source for a multiple-column UPDATE item must be a sub-SELECT or ROW()"
+                    " expression",
+                )  # fmt: skip
             if len(values) != len(names):
                 raise parser.error(at, "number of columns does not match number of values")
             found.extend(zip(names, values, strict=True))
@@ -91,6 +96,31 @@ def assignments(parser: Parser) -> tuple[tuple[str, exp.Expression], ...]:
             found.append((name, parser.expression()))
         if not parser.accept(","):
             return tuple(found)
+
+
+def _columns_of(
+    parser: Parser, subquery: exp.Subquery, count: int, token: Token
+) -> list[exp.Expression]:
+    """(SELECT x, y …) as one subquery for each of its columns."""
+    query = subquery.this
+    first = query
+    while isinstance(first, exp.SetOperation):
+        first = first.this
+    items = first.expressions[0].expressions if isinstance(first, exp.Values) else first.expressions
+    if any(item.is_star for item in items) or isinstance(first, exp.Subquery):
+        raise parser.not_supported("* as source of several columns", "Name the columns.", token)
+    if len(items) != count:
+        raise parser.error(token, "number of columns does not match number of values")
+    names = [exp.Identifier(this=f"c{i}", quoted=True) for i in range(count)]
+    found: list[exp.Expression] = []
+    for name in names:
+        alias = exp.TableAlias(
+            this=exp.Identifier(this="*SELECT*", quoted=True), columns=[n.copy() for n in names]
+        )
+        source = exp.From(this=exp.Subquery(this=query.copy(), alias=alias))
+        select = exp.Select(expressions=[exp.Column(this=name.copy())], from_=source)
+        found.append(mark(exp.Subquery(this=select), token))
+    return found
 
 
 def on_conflict(parser: Parser) -> OnConflict | None:

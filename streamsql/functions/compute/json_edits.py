@@ -106,7 +106,13 @@ def _with_lists(call: KernelCall, a: Value, lists: Value, fn: Callable[[Any, Any
 
 def delete_path(call: KernelCall, a: Value, path: Value) -> Any:
     """#- : without the part at a path."""
-    return _with_lists(call, a, path, _delete_at)
+
+    def one(document: Any, steps: list[str]) -> Any:
+        if not isinstance(document, (dict, list)):
+            raise InvalidParameterValue("cannot delete path in scalar")
+        return _delete_at(document, steps)
+
+    return _with_lists(call, a, path, one)
 
 
 def _delete_at(document: Any, path: list[str]) -> Any:
@@ -169,6 +175,8 @@ def _set(
         key = (d, tuple(p), v, f)
         if key not in memo:
             document, value = json_text.load(d), json_text.load(v)
+            if not isinstance(document, (dict, list)):
+                raise InvalidParameterValue("cannot set path in scalar")
             memo[key] = json_text.dump(_set_at(document, p, value, f, insert))
         made.append(memo[key])
     return pa.array(made, _TEXT)
