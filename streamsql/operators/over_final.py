@@ -92,7 +92,7 @@ class Final:
         self.frontier = max(self.frontier, frontier) if moved else self.frontier
         due = [slots for _, slots in self._due.pop(self.frontier)]
         parts = sorted_distinct(np.concatenate([self.rows.part[came], *due]))
-        parts = parts[self.rows.index.size(parts) > 0]
+        parts = parts[self.rows.size[parts] > 0]
         if not parts.size:
             return came[:0]
         start, end = self._bounds(parts)
@@ -104,8 +104,8 @@ class Final:
         return ready[np.argsort(self.rows.arrival[ready], kind="stable")]
 
     def _bounds(self, parts: Int64Array) -> tuple[Int64Array, Int64Array]:
-        tree, keys = self.rows.index.tree, parts.reshape(-1, 1)
-        return tree.rank(keys), tree.rank(keys, above=True)
+        start = self.rows.index.tree.rank(parts.reshape(-1, 1))
+        return start, start + self.rows.size[parts]
 
     def _copies(self, start: Int64Array, lengths: Int64Array) -> Int64Array:
         """The copies of ranges of ranks."""
@@ -172,7 +172,7 @@ class Final:
         due = [slots for _, slots in self._spans.pop(self.frontier)] if self._reaches_back else []
         if due:
             parts = sorted_distinct(np.concatenate([parts, *due]))
-            parts = parts[self.rows.index.size(parts) > 0]
+            parts = parts[self.rows.size[parts] > 0]
         if not parts.size:
             return
         start, end = self._bounds(parts)

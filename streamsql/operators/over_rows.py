@@ -32,8 +32,8 @@ class OverRows:
     A copy stands in its partition by (ORDER BY, arrival). Copies that went keep their rows and
     cells until `free`, so that a tick can say what they were.
     cells: int64[copies, lanes], the caller's. dropped: by partition, rows that were forgotten in
-    front of those that are there; given: rows that will not be computed again. retracts: whether
-    rows may be taken back; if not, equal rows need not be found.
+    front of those that are there; given: rows that will not be computed again; size: rows there
+    are. retracts: whether rows may be taken back; if not, equal rows need not be found.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OverRows:
         self.store = ColumnStore(self.schema.arrow)
         self.equal = HashIndex(reuse=True)
         self.count, self.head = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.dropped, self.given = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.dropped, self.given, self.size = (np.zeros(0, np.int64) for _ in range(3))
         self.below, self.slot, self.row, self.arrival, self.part = (
             np.full(FIRST_COPIES, -1, np.int64) for _ in range(5)
         )
@@ -131,7 +131,9 @@ class OverRows:
         by = np.ones(moved.size, np.int64)
         by[: went.size] = -1
         if moved.size:
-            self.index.add(self.part[moved], self._values(moved), by, moved)
+            parts = self.part[moved]
+            self.index.add(parts, self._values(moved), by, moved)
+            np.add.at(self.size, parts, by)
 
     def _append(self, n: int, weights: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         entry = np.arange(n)
@@ -200,8 +202,9 @@ class OverRows:
         base = self.store.append(rows)
         self.row[came] = np.arange(base, base + came.size)
         parts, _ = self.parts.enter(select(rows, self.order.partition, self.parts.schema))
-        self.dropped = _longer(self.dropped, self.parts.index.num_slots, 0)
-        self.given = _longer(self.given, self.parts.index.num_slots, 0)
+        for name in ("dropped", "given", "size"):
+            longer = _longer(getattr(self, name), self.parts.index.num_slots, 0)
+            setattr(self, name, longer)
         self.part[came] = parts
         self.cells[came] = 0
 
@@ -212,7 +215,7 @@ class OverRows:
         parts = sorted_distinct(self.part[went])
         self.part[went] = -1
         self._give_back(went)
-        empty = parts[self.index.size(parts) == 0]
+        empty = parts[self.size[parts] == 0]
         self.dropped[empty], self.given[empty] = 0, 0
         self.parts.free(empty)
         if self.store.num_rows > COMPACT_FROM and self.store.num_rows > 2 * self.entries:
@@ -228,10 +231,10 @@ class OverRows:
     def drop(self, copies: Int64Array) -> None:
         """Forget rows that no frame needs any more (of an input that only grows); partitions stay
         known by the rows that are left in them."""
-        self.index.add(
-            self.part[copies], self._values(copies), np.full(copies.size, -1, np.int64), copies
-        )
-        np.add.at(self.dropped, self.part[copies], 1)
+        parts, by = self.part[copies], np.full(copies.size, -1, np.int64)
+        self.index.add(parts, self._values(copies), by, copies)
+        np.add.at(self.size, parts, -1)
+        np.add.at(self.dropped, parts, 1)
         self.free(copies)
 
     def close(self, watermark: int) -> None:
@@ -242,6 +245,7 @@ class OverRows:
         _, cursors = self.index.group(closed)
         gone = self.index.ties(cursors)
         self.index.remove_groups(closed)
+        self.size[closed] = 0
         if self.retracts:
             slots = self.slot[gone]
             distinct = sorted_distinct(slots)
@@ -265,7 +269,8 @@ class OverRows:
 
     def places(self, copies: Int64Array, *, peers: bool) -> Places:
         """Where copies stand, or stood; their peers only if asked for."""
-        return self.index.places(self.part[copies], self._values(copies), copies, peers=peers)
+        parts = self.part[copies]
+        return self.index.places(parts, self._values(copies), copies, self.size[parts], peers=peers)
 
     def column(self, column: int, copies: Int64Array) -> pa.Array:
         """One column of these copies."""
@@ -328,6 +333,7 @@ class OverRows:
         self.parts.reopen()
         self.dropped = saved.array(state["partitions"], "dropped")
         self.given = saved.array(state["partitions"], "given")
+        self.size = np.zeros(self.given.size, np.int64)
         part = saved.array(state["copies"], "part")
         n = part.size
         if n:
@@ -341,6 +347,7 @@ class OverRows:
             self.arrival[copies] = saved.array(state["copies"], "arrival")
             self.cells[copies] = saved.from_matrix(state["cells"], 0)[:, : self.lanes]
             self.index.add(part, self._values(copies), np.ones(n, np.int64), copies)
+            np.add.at(self.size, part, 1)
         self.arrivals = saved.number(state["numbers"], "arrivals")
 
 

@@ -274,11 +274,13 @@ class OrderedIndex:
         groups: Int64Array,
         values: Sequence[pa.Array],
         ties: Int64Array,
+        sizes: Int64Array,
         *,
         peers: bool = True,
     ) -> Places:
-        """Where these keys stand, whether or not they are there; `peers` = False: their peers are
-        not asked for, and each key is said to have none."""
+        """Where these keys stand, whether or not they are there. sizes: rows of each key's group,
+        which the caller counts. `peers` = False: their peers are not asked for, and each key is
+        said to have none."""
         keys = self.keys(groups, values, ties)
         tree = self._tree
         try:
@@ -288,9 +290,8 @@ class OrderedIndex:
                 alike = keys[:, : self.peer_words]
                 first, last = tree.rank(alike), tree.rank(alike, above=True)
             distinct, which = np.unique(groups, return_inverse=True)
-            bounds = distinct.reshape(-1, 1)
-            start, end = tree.rank(bounds)[which], tree.rank(bounds, above=True)[which]
-            return Places(own, first, last, start, end)
+            start = tree.rank(distinct.reshape(-1, 1))[which]
+            return Places(own, first, last, start, start + sizes)
         finally:
             self._release(keys)
 
