@@ -39,7 +39,7 @@ from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
 from streamsql.engine.requests import CommitRequest
 from streamsql.engine.settings import Variables, duration_ms, find, split_search_path
-from streamsql.engine.statements.handler import Handler
+from streamsql.engine.statements.handler import Handler, run_handler
 from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.transaction import Transaction
@@ -136,9 +136,9 @@ class Session:
                         prepared = self._describe_for(tree, parameters)
                     values = literals(parameters, prepared.parameter_types, self.timezone)
                     types: list[SqlType | None] = list(prepared.parameter_types)
-                    outcome = handler.run(self, tree, values, types)
+                    outcome = run_handler(self, handler, tree, values, types)
                 else:
-                    outcome = handler.run(self, tree, (), [])
+                    outcome = run_handler(self, handler, tree, (), [])
             return self._with_notices(outcome)
 
     def _describe_for(self, statement: Statement, values: tuple[Any, ...]) -> Prepared:

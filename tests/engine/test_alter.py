@@ -433,3 +433,42 @@ def test_a_crash_in_the_middle_of_a_change_is_all_or_nothing(seed):
         again.execute("DELETE FROM t WHERE id = 1")
     verified(again)
     again.close()
+
+
+def test_statements_that_an_alter_overtakes_are_run_again(made, monkeypatch):
+    """Between the binding of a statement and its rows the table gets other columns."""
+    from streamsql.engine.engine import Engine
+
+    made.execute("ALTER TABLE t ADD COLUMN c BIGINT DEFAULT 5; ALTER TABLE t ADD COLUMN d BIGINT")
+    other = made.session()
+    todo = ["ALTER TABLE t DROP COLUMN c"]
+    read_view, commit = Engine.read_view, Engine.commit
+
+    def overtaken(self, *arguments, **named):
+        found = read_view(self, *arguments, **named)
+        if todo:
+            other.execute(todo.pop())
+        return found
+
+    monkeypatch.setattr(Engine, "read_view", overtaken)
+    assert made.execute("SELECT * FROM t WHERE id = 1").fetchall() == [(1, 10, "p", None)]
+    todo.append("ALTER TABLE t DROP COLUMN d")
+    assert made.execute("SELECT count(*), max(b) FROM t").fetchall() == [(2, "q")]
+    monkeypatch.undo()
+
+    def late(self, request):
+        if todo and request.writes:
+            other.execute(todo.pop())
+        return commit(self, request)
+
+    monkeypatch.setattr(Engine, "commit", late)
+    todo.append("ALTER TABLE t ADD COLUMN e INT DEFAULT 6")
+    made.execute("INSERT INTO t VALUES (3, 30, 'r')")
+    assert made.execute("SELECT e FROM t WHERE id = 3").fetchall() == [(6,)]
+    session = made.session()
+    session.execute("BEGIN; INSERT INTO t VALUES (4, 40, 's')")
+    todo.append("ALTER TABLE t DROP COLUMN e")
+    with pytest.raises(StreamSqlError) as caught:
+        session.execute("COMMIT")
+    assert caught.value.sqlstate == "40001" and session.transaction_status == "I"
+    assert made.execute("SELECT count(*) FROM t").fetchall() == [(3,)]

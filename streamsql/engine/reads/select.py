@@ -15,6 +15,7 @@ from streamsql.engine.api import ResultColumn
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.parameters import settle
+from streamsql.engine.reads.current import check_current
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.fast import run_fast
 from streamsql.engine.reads.lookup import with_lookups
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class BoundSelect:
     """A bound query. plan: optimized; may hold parameters and now(). sql: DuckDB text, kept where
     the plan holds neither. relations: those read, by their ids in the plan. slots: the versions
-    that some of them are read at."""
+    that some of them are read at. catalog: the version of the catalog it was bound in."""
 
     plan: LogicalPlan
     columns: tuple[ResultColumn, ...]
@@ -41,6 +42,7 @@ class BoundSelect:
     notices: tuple[str, ...] = ()
     slots: tuple[Expr, ...] = ()
     frozen: bool = False
+    catalog: int | None = None
     sql: str | None = field(default=None, compare=False)
 
     @property
@@ -70,6 +72,7 @@ def bind_select(
         bound.notices,
         slots,
         not needs_freezing(plan),
+        scope.catalog.version,
     )
 
 
@@ -100,9 +103,11 @@ def run_select(
     plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
+        check_current(session, bound.plan, bound.catalog)
         return iter((fast,)) if fast.num_rows else iter(())
     same = plan is bound.plan
     tables = view.tables(bound.relations if same else {s.relation_id for s in scans(plan)})
+    check_current(session, bound.plan, bound.catalog)
     sql = bound.sql if same else None
     if sql is None:
         sql = plan_sql(plan, session.timezone)
@@ -136,16 +141,18 @@ def run_plan(
 ) -> pa.Table:
     """All rows of a plan that is part of another statement (INSERT … SELECT, UPDATE)."""
     now_us = session.now_us()
-    plan = freeze(plan, values, now_us)
+    plan = written = freeze(plan, values, now_us)
     relations = {s.relation_id for s in scans(plan)}
     session.engine.check_views({base_of(r) for r in relations})
     plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:
+        check_current(session, written)
         return pa.Table.from_batches([fast], schema=plan.schema.arrow)
     tables: dict[str, Any] = dict(extra or {})
     for oid, table in view.tables({s.relation_id for s in scans(plan)}).items():
         tables[relation_table(oid)] = table
+    check_current(session, written)
     sql = plan_sql(plan, session.timezone)
     batches = run_sql(session.engine.pool, sql, tables, plan.schema, session.token)
     return pa.Table.from_batches(list(batches), schema=plan.schema.arrow)

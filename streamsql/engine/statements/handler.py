@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamsql.core.errors import SerializationFailure
 from streamsql.core.types import SqlType
 from streamsql.engine.api import ResultColumn
 from streamsql.functions.expressions import Literal
@@ -45,6 +46,30 @@ class Handler:
     describe: Describe = _no_result
     tag: str = ""
     in_failed: bool = False
+
+
+DEFINITION_ATTEMPTS = 20
+
+
+def run_handler(
+    session: Session, handler: Handler, statement: Any, values: tuple[Literal, ...], types: Types
+) -> Any:
+    """Run a statement. Outside of a transaction it is run again if a definition has changed between
+    its binding and its rows: nobody has seen anything of it yet.
+
+    Raises: what it raises.
+    """
+    for attempt in range(DEFINITION_ATTEMPTS):
+        alone = session.transaction is None
+        known, said = session.engine.catalog.version, len(session.notices)
+        try:
+            return handler.run(session, statement, values, types)
+        except SerializationFailure:
+            unchanged = session.engine.catalog.version == known
+            if not alone or unchanged or attempt + 1 == DEFINITION_ATTEMPTS:
+                raise
+            del session.notices[said:]
+    raise AssertionError("unreachable")
 
 
 def returns(*columns: tuple[str, SqlType]) -> Describe:
