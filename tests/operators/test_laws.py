@@ -43,6 +43,8 @@ SHAPES = {
     "general": "SELECT k, string_agg(s, ',') OVER (PARTITION BY k ORDER BY v, s, ts) FROM t0",
     "temporal": "SELECT k FROM t0 WHERE ts > now() - INTERVAL '1 hour'",
     "stamp": "SELECT k, now() FROM t0",
+    "series": "SELECT k, n FROM t0, generate_series(1, v) WITH ORDINALITY AS g(n, o)",
+    "cube": "SELECT k, v, s, grouping(k, s), count(*), sum(v) FROM t0 GROUP BY k, CUBE (v, s)",
     "recursive": "WITH RECURSIVE r(a, b) AS (SELECT k, v FROM t0 UNION SELECT r.a, t1.v FROM r JOIN t1 ON r.b = t1.k) "
     "SELECT a, b FROM r",
     "recursive all": "WITH RECURSIVE r(a, d) AS (SELECT k, 0 FROM t0 UNION ALL SELECT t1.v, d + 1 FROM r JOIN t1 ON r.a = t1.k "
@@ -95,7 +97,7 @@ def test_empty_in_empty_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["map", "union", "tumble", "hop"])
+@pytest.mark.parametrize("name", ["map", "union", "tumble", "hop", "series"])
 def test_linear_operator_of_a_sum_is_the_sum(name: str, seed: int) -> None:
     parts = list(random_history(TABLES, seed, ticks=2, most=9))
     apart, together = fresh(name), fresh(name)

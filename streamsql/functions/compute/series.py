@@ -31,6 +31,11 @@ def integer_series(call: KernelCall, first: Value, last: Value, step: Any = None
     if zero.any():
         call.fail(zero, InvalidParameterValue, "step size cannot equal zero")
     safe = np.where(by == 0, 1, by)
+    spans = (stop.astype(np.float64) - start) / safe
+    long = valid & (by != 0) & (spans >= ELEMENTS_MAX)
+    if long.any():  # an error of its row alone
+        call.fail(long, ProgramLimitExceeded, TOO_LONG)
+        valid = valid & ~long
     counts = np.where(valid & (by != 0), np.maximum((stop - start) // safe + 1, 0), 0)
     check_count(float(counts.sum(dtype=np.float64)))
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -42,13 +47,14 @@ def integer_series(call: KernelCall, first: Value, last: Value, step: Any = None
 
 
 ELEMENTS_MAX = 100_000_000
+TOO_LONG = f"generate_series would return more than {ELEMENTS_MAX} rows"
 
 
 def check_count(elements: float) -> None:
     """Refuse a series that does not fit in memory. Raises: ProgramLimitExceeded (54000)."""
     if elements > ELEMENTS_MAX:
         raise ProgramLimitExceeded(
-            f"generate_series would return more than {ELEMENTS_MAX} rows",
+            TOO_LONG,
             hint="Its rows are made all at once, whatever LIMIT says: give a nearer end.",
         )
 
