@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
-from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import any_null, hash_columns
@@ -17,6 +16,7 @@ from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.join_condition import NearestJoin, split_nearest
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.map import move
 from streamsql.operators.timed_rows import TimedRows
@@ -51,6 +51,7 @@ class AsofJoin(Operator):
         self.inputs = inputs
         self.parts = parts
         self.outer = outer
+        self.watermarks = JoinMarks()
         self.forward = parts.function in ("ge", "gt")
         self.strict = ([*parts.left_keys, parts.left_time], [*parts.right_keys, parts.right_time])
         self._reset()
@@ -68,13 +69,14 @@ class AsofJoin(Operator):
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
+        self.watermarks.begin(step.input_watermarks)
         outs = []
         if b:
             outs.append(self._right_changed(self._matchable(b, 1)))
         if a:
-            marks = a.row_watermark
-            if step.input_watermarks[1:] != (END_OF_TIME,):
-                marks = self._marks(a.num_rows)
+            marks = None
+            if self.event_times or self.closes:
+                marks = self.watermarks.of(0, a.row_watermark, np.arange(a.num_rows))
             outs.append(self._paired(Delta(a.batch, a.weights, marks)))
             self._left_changed(self._matchable(a, 0))
         return drop_closed(step, self, concat(outs, self.schema))
@@ -181,8 +183,13 @@ class AsofJoin(Operator):
     def current(self, *inputs: Delta) -> Delta | None:
         return self._paired(inputs[0]) if inputs[0] else Delta.empty(self.schema)
 
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.watermarks.end(inputs)
+        return super().advance_watermark(inputs)
+
     def save(self) -> State:
         return {
+            **self.watermarks.save(),
             **saved.nest("left", self.left.save()),
             **saved.nest("right", self.right.save()),
             **saved.nest("keys", self.keys.save()),
@@ -190,6 +197,7 @@ class AsofJoin(Operator):
 
     def load(self, state: State) -> None:
         self._reset()
+        self.watermarks.load(state)
         self.left.load(saved.inner("left", state))
         self.right.load(saved.inner("right", state))
         self.keys = HashIndex.load(saved.inner("keys", state))

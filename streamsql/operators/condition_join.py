@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from streamsql.operators.arrange import closed_rows, ends_of
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.join_condition import equalities_text, split
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.join_rows import COUNT, MATCHES, JoinRows
 from streamsql.operators.late import drop_closed
 from streamsql.operators.map import move
@@ -71,6 +72,7 @@ class ConditionJoin(Operator):
             kind in ("left", "full", "semi", "anti"),
             kind in ("right", "full"),
         )
+        self.watermarks = JoinMarks()
         self._condition()
         self._reset()
 
@@ -105,13 +107,42 @@ class ConditionJoin(Operator):
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
+        self.watermarks.begin(step.input_watermarks)
         for side, delta in enumerate(deltas):
-            if delta:
-                outs += self._change(step, side, delta)
+            for part in self._apart(side, delta):
+                outs += self._change(step, side, part)
         out = concat(outs, self.schema)
         if all(deltas) and self.kind not in ("inner", "cross"):
             out = consolidate(out, ignore_watermark=True)
         return drop_closed(step, self, out)
+
+    def _apart(self, side: int, delta: Delta) -> Iterator[Delta]:
+        """The delta in parts, none of which has a row twice, where each entry is judged by the
+        watermark it came under."""
+        if not delta or delta.row_watermark is None or not self._judged:
+            if delta:
+                yield delta
+            return
+        slots, _ = self.sides[side].rows.upsert(delta.batch)
+        rest = np.arange(slots.size)
+        while rest.size:
+            _, first = np.unique(slots[rest], return_index=True)
+            chosen = np.sort(first)
+            yield delta if chosen.size == slots.size else delta.take(rest[chosen])
+            rest = np.delete(rest, chosen)
+
+    @property
+    def _judged(self) -> bool:
+        return bool(self.event_times or self.closes)
+
+    def _marks(self, side: int, delta: Delta, slots: Int64Array) -> Int64Array:
+        """The watermark by which what these changed rows make is judged late."""
+        if not self._judged:
+            return slots[:0]
+        of_row, _ = self.sides[side].rows.upsert(delta.batch)
+        order = np.argsort(of_row, kind="stable")
+        entry = order[np.searchsorted(of_row[order], slots)]
+        return self.watermarks.of(side, delta.row_watermark, entry)
 
     def _change(self, step: Step, side: int, delta: Delta) -> list[Delta]:
         """One side's entries against the other side as it stands."""
@@ -120,12 +151,13 @@ class ConditionJoin(Operator):
         differs = np.flatnonzero(old != now)
         slots, old, now = touched[differs], old[differs], now[differs]
         by = now - old
-        outs, matches, met = self._pairs(step, side, slots, by)
+        marks = self._marks(side, delta, slots)
+        outs, matches, met = self._pairs(step, side, slots, by, marks)
         opened = old == 0
         cells = own.rows.cells
         if self.counted[side]:
             cells[slots[opened], MATCHES] = matches[opened]
-            outs += self._alone(side, slots, cells[slots, MATCHES], by)
+            outs += self._alone(side, slots, cells[slots, MATCHES], by, marks)
         own.link(slots[opened])
         gone = slots[now == 0]
         parts = own.unlink(gone)
@@ -135,14 +167,14 @@ class ConditionJoin(Operator):
         return outs + self._flipped(1 - side, other, *met)
 
     def _pairs(
-        self, step: Step, side: int, slots: Int64Array, by: Int64Array
-    ) -> tuple[list[Delta], Int64Array, tuple[Int64Array, Int64Array]]:
+        self, step: Step, side: int, slots: Int64Array, by: Int64Array, marks: Int64Array
+    ) -> tuple[list[Delta], Int64Array, tuple[Int64Array, Int64Array, Int64Array]]:
         """(pairs that hold, matches of each changed row, (slots of the other side, by how much
-        their matches change))."""
+        their matches change, under which watermark))."""
         own, other = self.sides[side], self.sides[1 - side]
         batch = own.rows.key_rows(slots)
         matches = np.zeros(slots.size, np.int64)
-        outs, met, by_met = [], [], []
+        outs, met, by_met, at_met = [], [], [], []
         search = other.search
         tested = self.condition if search is None or not search.exact else None
         for pair in other.candidates(own, batch):
@@ -156,17 +188,17 @@ class ConditionJoin(Operator):
             if self.counted[side]:
                 np.add.at(matches, position, weights)
             if self.counted[1 - side]:
-                distinct, which = np.unique(slot, return_inverse=True)
-                sums = np.zeros(distinct.size, np.int64)
-                np.add.at(sums, which, by[position])
-                met.append(distinct)
-                by_met.append(sums)
+                met.append(slot)
+                by_met.append(by[position])
+                at_met.append(marks[position] if marks.size else marks)
             if self.kind in PAIRED:
                 right = other.rows.key_rows(slot)
-                outs.append(self._output(side, batch, position, right, by[position] * weights))
+                weights = by[position] * weights
+                outs.append(self._output(side, batch, position, right, weights, marks))
         if not met:
-            return outs, matches, (slots[:0], slots[:0])
-        return outs, matches, (np.concatenate(met), np.concatenate(by_met))
+            return outs, matches, (slots[:0], slots[:0], slots[:0])
+        changed = (np.concatenate(met), np.concatenate(by_met), np.concatenate(at_met))
+        return outs, matches, changed
 
     def _holds(
         self, step: Step, tested: PairCondition, side: int, batch: pa.RecordBatch,
@@ -184,9 +216,9 @@ class ConditionJoin(Operator):
 
     def _output(
         self, side: int, own: pa.RecordBatch, position: Int64Array, other: pa.RecordBatch | None,
-        weights: Int64Array,
+        weights: Int64Array, marks: Int64Array,
     ) -> Delta:  # fmt: skip
-        """Entries of one side's rows beside those of the other, or beside NULLs."""
+        """Entries of one side's rows beside those of the other, or beside NULLs. marks: by row."""
         at = pa.array(position)
         columns = [[], []]  # type: list[list[pa.Array]]
         columns[side] = [own.column(i).take(at) for i in range(self.widths[side])]
@@ -198,14 +230,11 @@ class ConditionJoin(Operator):
             else:
                 columns[1 - side] = [other.column(i) for i in of_other]
         batch = make_batch([*columns[0], *columns[1]], self.schema.arrow, position.size)
-        marks = None
-        if self.event_times or self.closes:
-            marks = np.full(position.size, self.watermark)
         plain = bool((weights == 1).all())
-        return Delta(batch, None if plain else weights, marks)
+        return Delta(batch, None if plain else weights, marks[position] if self._judged else None)
 
     def _alone(
-        self, side: int, slots: Int64Array, matches: Int64Array, by: Int64Array
+        self, side: int, slots: Int64Array, matches: Int64Array, by: Int64Array, marks: Int64Array
     ) -> list[Delta]:
         """Changed rows of a side that stand alone (semi: that do not)."""
         wanted = matches > 0 if self.kind == "semi" else matches == 0
@@ -213,13 +242,16 @@ class ConditionJoin(Operator):
         if not at.size:
             return []
         batch = self.sides[side].rows.key_rows(slots[at])
-        return [self._output(side, batch, np.arange(at.size), None, by[at])]
+        own = marks[at] if marks.size else marks
+        return [self._output(side, batch, np.arange(at.size), None, by[at], own)]
 
-    def _flipped(self, side: int, rows: JoinRows, met: Int64Array, by: Int64Array) -> list[Delta]:
+    def _flipped(
+        self, side: int, rows: JoinRows, met: Int64Array, by: Int64Array, marks: Int64Array
+    ) -> list[Delta]:
         """Rows of the side that did not change which lost their last match or got a first one."""
         if not met.size:
             return []
-        slots = np.unique(met)
+        slots, which = np.unique(met, return_inverse=True)
         cells = rows.rows.cells
         before = cells[slots, MATCHES].copy()
         np.add.at(cells[:, MATCHES], met, by)
@@ -227,10 +259,17 @@ class ConditionJoin(Operator):
         flips = np.flatnonzero((before == 0) != (after == 0))
         if not flips.size:
             return []
+        own = marks
+        if marks.size:  # the first match that came, or the last one that went
+            first = np.full(slots.size, np.iinfo(np.int64).max)
+            last = np.full(slots.size, np.iinfo(np.int64).min)
+            np.minimum.at(first, which, marks)
+            np.maximum.at(last, which, marks)
+            own = np.where(before == 0, first, last)[flips]
         came = (after[flips] == 0) != (self.kind == "semi")
         weights = np.where(came, 1, -1) * cells[slots[flips], COUNT]
         batch = rows.rows.key_rows(slots[flips])
-        return [self._output(side, batch, np.arange(flips.size), None, weights)]
+        return [self._output(side, batch, np.arange(flips.size), None, weights, own)]
 
     # --- freeing -------------------------------------------------------------------------------
     def _free_keys(self, parts: Int64Array) -> None:
@@ -239,6 +278,10 @@ class ConditionJoin(Operator):
             if side.ordered is not None:
                 held += side.ordered.size(parts)
         self.parts.remove(parts[held == 0])
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.watermarks.end(inputs)
+        return super().advance_watermark(inputs)
 
     def commit(self) -> None:
         if any(self.frees) and self.state_rows() >= 2 * self._kept:
@@ -268,11 +311,13 @@ class ConditionJoin(Operator):
             **saved.nest("left", self.sides[0].rows.save()),
             **saved.nest("right", self.sides[1].rows.save()),
             **saved.nest("parts", self.parts.save()),
+            **self.watermarks.save(),
             **saved.nest("condition", {} if self.condition is None else self.condition.save()),
         }
 
     def load(self, state: State) -> None:
         self._reset()
+        self.watermarks.load(state)
         loaded = HashIndex.load(saved.inner("parts", state))
         self.parts = loaded
         for side, name in zip(self.sides, ("left", "right"), strict=True):

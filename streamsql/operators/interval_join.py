@@ -19,6 +19,7 @@ from streamsql.operators.event_time import event_time_us
 from streamsql.operators.interval_bounds import Bound, Span, span_of
 from streamsql.operators.interval_log import IntervalLog, Piece, passed_us
 from streamsql.operators.join_condition import EquiJoin, split
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed, report_late
 from streamsql.operators.loops import intervals as loops
 from streamsql.operators.map import add_map, move
@@ -59,6 +60,7 @@ class IntervalJoin(Operator):
             [k for k, safe in zip(keys, parts.null_safe, strict=True) if not safe]
             for keys in self.keys
         ]
+        self.marks = JoinMarks()
         self.logs = self._empty()
 
     def _empty(self) -> tuple[IntervalLog, IntervalLog]:
@@ -72,6 +74,7 @@ class IntervalJoin(Operator):
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
+        self.marks.begin(step.input_watermarks)
         for side, delta in enumerate(deltas):
             on_time = self._on_time(step, side, delta) if delta else delta
             if on_time:
@@ -126,12 +129,18 @@ class IntervalJoin(Operator):
             weight = np.ones(i.size, np.int64)
             for own, at in zip(weights, rows, strict=True):
                 weight = weight if own is None else weight * own[at]
-        marks = np.full(i.size, self.watermark) if self.event_times or self.closes else None
+        marks = None
+        if self.event_times or self.closes:
+            marks = self.marks.of(side, piece.delta.row_watermark, i)
         return Delta(make_batch(columns, self.schema.arrow, i.size), weight, marks)
 
     # --- the rest of the contract --------------------------------------------------------------
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.marks.end(inputs)
+        return super().advance_watermark(inputs)
+
     def save(self) -> State:
-        state: dict[str, pa.Table] = {}
+        state: dict[str, pa.Table] = {**self.marks.save()}
         for side, log in enumerate(self.logs):
             whole = log.contents()
             state[f"rows{side}"] = pa.Table.from_batches([whole.batch])
@@ -139,6 +148,7 @@ class IntervalJoin(Operator):
         return state
 
     def load(self, state: State) -> None:
+        self.marks.load(state)
         self.logs = self._empty()
         for side, log in enumerate(self.logs):
             batch = saved.table_batch(state[f"rows{side}"], self.inputs[side])

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.circuit.operator import Algebra, Operator, Step
+from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
-from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
@@ -18,6 +17,7 @@ from streamsql.operators.arrange import Arrange, add_arrange, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.map import add_map, move
 from streamsql.plan import nodes as plan
@@ -79,9 +79,11 @@ class Join(Operator):
         self.right_columns = [c - width for c in self.picks if c >= width]
         order = [*self.left_columns, *(c + width for c in self.right_columns)]
         self._places = [order.index(c) for c in self.picks]
+        self.marks = JoinMarks()
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
+        self.marks.begin(step.input_watermarks)
         if a and b and self._alone(self.left) and not self.left.arrange.given_whole:
             out = self._both_sides(a, b)
         else:
@@ -126,7 +128,7 @@ class Join(Operator):
             left.rows.take(left_rows, self.left_columns).columns,
             right.rows.take(right_rows, self.right_columns).columns,
         )
-        marks = [self._watermark(a, of_a, self.right), self._watermark(b, of_b, self.left)]
+        marks = [self._watermark(a, of_a, 0), self._watermark(b, of_b, 1)]
         watermark = None
         if marks[0] is not None and marks[1] is not None:
             watermark = np.concatenate([marks[0], marks[1]])
@@ -147,7 +149,7 @@ class Join(Operator):
         left = take_entries(a.batch.select(self.left_columns), position)
         right = self.right.arrange.rows.take(row, self.right_columns)
         columns = self._arranged(left.columns, right.columns)
-        watermark = self._watermark(a, position, self.right)
+        watermark = self._watermark(a, position, 0)
         return self._pairs(columns, a, position, weight, watermark)
 
     def _right_changed(
@@ -156,7 +158,7 @@ class Join(Operator):
         right = take_entries(b.batch.select(self.right_columns), position)
         left = self.left.arrange.rows.take(row, self.left_columns)
         columns = self._arranged(left.columns, right.columns)
-        watermark = self._watermark(b, position, self.left)
+        watermark = self._watermark(b, position, 1)
         return self._pairs(columns, b, position, weight, watermark)
 
     def _both_changed(self, a: Delta, b: Delta, i: Int64Array, j: Int64Array) -> Delta:
@@ -165,20 +167,17 @@ class Join(Operator):
             take_rows(b.batch.select(self.right_columns), j).columns,
         )
         weight = NOBODY if b.weights is None else b.weights[j]
-        watermark = self._watermark(a, i, self.right)
-        if watermark is not None:
-            other = self._watermark(b, j, self.left)
-            watermark = watermark if other is None else np.minimum(watermark, other)
+        watermark = self._watermark(a, i, 0)
+        other = self._watermark(b, j, 1)
+        if watermark is not None and other is not None:
+            watermark = np.minimum(watermark, other)
         return self._pairs(columns, a, i, weight, watermark)
 
-    def _watermark(self, changed: Delta, position: Int64Array, other: Side) -> Int64Array | None:
-        """The watermark that a pair is judged late by: that of the changed row where the other
-        input has none, else the join's own before this tick, which is the least of both."""
+    def _watermark(self, changed: Delta, position: Int64Array, side: int) -> Int64Array | None:
+        """The watermark that the pairs of changed rows of a side are judged late by."""
         if not self.event_times and not self.closes:
             return None
-        if changed.row_watermark is not None and other.arrange.watermark == END_OF_TIME:
-            return changed.row_watermark[position]
-        return np.full(position.size, self.watermark)
+        return self.marks.of(side, changed.row_watermark, position)
 
     def _pairs(
         self, columns: list[pa.Array], changed: Delta, position: Int64Array, weight: Int64Array,
@@ -194,9 +193,16 @@ class Join(Operator):
 
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         reached = super().advance_watermark(inputs)
+        self.marks.end(inputs)
         self.left.done(self, reached)
         self.right.done(self, reached)
         return reached
+
+    def save(self) -> State:
+        return self.marks.save()
+
+    def load(self, state: State) -> None:
+        self.marks.load(state)
 
     def current(self, *inputs: Delta) -> Delta | None:
         a = inputs[0]

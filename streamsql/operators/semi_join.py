@@ -21,6 +21,7 @@ from streamsql.operators.columns import NO_WEIGHTS, BoolArray
 from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.join import Side, keys_text
 from streamsql.operators.join_condition import EquiJoin, split
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import distinct as loops
 from streamsql.operators.map import add_map, move
@@ -62,6 +63,7 @@ class SemiJoin(Operator):
         self.index = HashIndex(reuse=True)
         self.counts = np.zeros(64, np.int64)
         self.marks = np.zeros(64, np.uint8)
+        self.watermarks = JoinMarks()
 
     @property
     def name(self) -> str:
@@ -69,6 +71,7 @@ class SemiJoin(Operator):
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
+        self.watermarks.begin(step.input_watermarks)
         parts = []
         if b:
             parts.append(self._flipped(b))
@@ -132,7 +135,7 @@ class SemiJoin(Operator):
         sign = -signs[position] if self.anti else signs[position]
         watermark = None
         if self.event_times or self.closes:
-            watermark = np.full(row.size, self.watermark)
+            watermark = self.watermarks.of(1, b.row_watermark, keep[rows][position])
         return Delta(batch, weight * sign, watermark)
 
     def _room(self) -> None:
@@ -146,6 +149,7 @@ class SemiJoin(Operator):
 
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         reached = super().advance_watermark(inputs)
+        self.watermarks.end(inputs)
         self.left.done(self, reached)
         return reached
 
@@ -157,9 +161,11 @@ class SemiJoin(Operator):
     def save(self) -> State:
         used = self.index.num_slots
         by_slot = saved.columns(n=self.counts[:used], close=self.close_at[:used])
-        return {**saved.nest("index", self.index.save()), "counts": by_slot}
+        counts = {"counts": by_slot, **self.watermarks.save()}
+        return {**saved.nest("index", self.index.save()), **counts}
 
     def load(self, state: State) -> None:
+        self.watermarks.load(state)
         self.index = HashIndex.load(saved.inner("index", state))
         counts = saved.array(state["counts"], "n")
         self._room()
