@@ -88,6 +88,10 @@ def bind_quantified(
     return _membership(binder, "all" if every else "any", symbol, left, inner, False, position)
 
 
+_NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP, Kind.JSON, Kind.JSONB)
+_QUANTIFIED = ("=", "<>", "!=", "<", "<=", ">", ">=")
+
+
 def _over_array(
     binder: ExprBinder,
     symbol: str,
@@ -96,7 +100,8 @@ def _over_array(
     every: bool,
     position: int | None,
 ) -> Expr:
-    """x = ANY (array): a list where the elements are known, else a subquery that unnests it."""
+    """x = ANY (array): a list where the elements are known, else a function of both; arrays of what
+    it can not compare are unnested by a subquery."""
     value, array = binder.bind(left), binder.bind(right)
     if array.type.kind is Kind.UNKNOWN:
         element = TEXT if value.type.kind is Kind.UNKNOWN else value.type
@@ -108,6 +113,10 @@ def _over_array(
     elements = _elements(array)
     if elements is not None:
         return _over_elements(binder, symbol, value, elements, every, position)
+    element = array.type.element
+    if element is not None and element.kind not in _NESTED and symbol in _QUANTIFIED:
+        binder.call(symbol, [value, Literal(value=None, type=element)], position)  # its errors
+        return binder.call(f"{symbol} {'all' if every else 'any'}", [value, array], position)
     moved = push_down_levels(array, 1)
     name, args, schema = resolve_set_returning("unnest", [moved], position)
     plan: LogicalPlan = table_function(ONE_ROW, name, args, schema)
