@@ -23,7 +23,7 @@ from streamsql.operators.timed_rows import TimedRows
 from streamsql.plan import nodes as plan
 from streamsql.state.ordered_index import FIRST_ABOVE, FIRST_AT_LEAST, LAST_AT_MOST, LAST_BELOW
 
-_MODES = {"ge": LAST_AT_MOST, "gt": LAST_BELOW, "le": FIRST_AT_LEAST, "lt": FIRST_ABOVE}
+MODES = {"ge": LAST_AT_MOST, "gt": LAST_BELOW, "le": FIRST_AT_LEAST, "lt": FIRST_ABOVE}
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
@@ -59,7 +59,7 @@ class AsofJoin(Operator):
     def _reset(self) -> None:
         parts = self.parts
         self.left = TimedRows(self.inputs[0], parts.left_time)
-        self.right = TimedRows(self.inputs[1], parts.right_time, _ties(self.inputs[1], parts))
+        self.right = TimedRows(self.inputs[1], parts.right_time, tie_columns(self.inputs[1], parts))
         self.keys = HashIndex(reuse=True)
 
     @property
@@ -101,7 +101,7 @@ class AsofJoin(Operator):
         known = np.flatnonzero(found >= 0)
         if known.size:
             at = times if known.size == a.num_rows else times.take(pa.array(known))
-            partner[known] = self.right.nearest(found[known], at, _MODES[self.parts.function])
+            partner[known] = self.right.nearest(found[known], at, MODES[self.parts.function])
         return self._output(a.batch, a.weights, partner, a.row_watermark)
 
     def _output(
@@ -144,7 +144,7 @@ class AsofJoin(Operator):
     def _partners(self, slots: Int64Array) -> Int64Array:
         """The right row beside each of these left rows, as the index stands."""
         parts = self.left.rows.cells[slots, 2]
-        return self.right.nearest(parts, self.left.times(slots), _MODES[self.parts.function])
+        return self.right.nearest(parts, self.left.times(slots), MODES[self.parts.function])
 
     def _reached(self, parts: Int64Array, times: pa.Array) -> Int64Array:
         """Left rows (slots) between these changed right rows and their old neighbours."""
@@ -227,7 +227,7 @@ def nearest_text(inputs: Sequence[Schema], parts: NearestJoin) -> str:
     return " and ".join([*names, f"{time}{right[parts.right_time].name or '?'}"])
 
 
-def _ties(right: Schema, parts: NearestJoin) -> list[tuple[int, OrderColumn]]:
+def tie_columns(right: Schema, parts: NearestJoin) -> list[tuple[int, OrderColumn]]:
     """What tells right rows of one key and time apart, so that the greatest is met first."""
     descending = parts.function in ("le", "lt")
     same = {*parts.right_keys, parts.right_time}
@@ -248,6 +248,12 @@ def lower(node: plan.Join, build: Builder) -> int | None:
     ordered = [parts.right.schema[parts.right_time], *node.right.schema]
     if not all(can_order(c.type.arrow) for c in ordered):
         return None
+    if build.closes_here(node):
+        from streamsql.operators.asof_on_close import add_on_close
+
+        added = add_on_close(build, parts, node)
+        if added is not None:
+            return added
     return add_asof_join(build, parts, node)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import random
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsql.core.schema import Schema
 from streamsql.core.types import DOUBLE, INTEGER, TEXT, TIMESTAMP, array_of, numeric
-from tests.operators.harness import Table, check_sql, view_of
+from streamsql.operators import Options
+from tests.operators.harness import Event, Table, check_sql, view_of
 
 TRADES = Table(
     Schema.of(("k", INTEGER), ("t", INTEGER), ("s", TEXT)),
@@ -125,6 +130,87 @@ def test_match_condition_is_the_same_join() -> None:
         view.at("t1 + 1 10:00 5")
         view.at("""t0 + 1 10:01 1
                    t0 + 1 09:59 2""").gives("+ 1 5")
+
+
+# --- EMIT ON WINDOW CLOSE -----------------------------------------------------------------------
+BASE = dt.datetime(2024, 6, 1, 10)
+ON_CLOSE = Options(on_close=True)
+
+
+def timed(delay_s: int, late_s: int) -> Table:
+    schema = Schema.of(("ts", TIMESTAMP), ("k", INTEGER), ("v", INTEGER))
+    return Table(
+        schema, watermark_column=0, watermark_delay_us=delay_s * 10**6, lateness_us=late_s * 10**6
+    )
+
+
+def at(seconds: int) -> dt.datetime:
+    return BASE + dt.timedelta(seconds=seconds)
+
+
+def closed_answer(
+    events: list[Event], op: str, outer: bool, delay_s: int, late_s: int
+) -> Counter[tuple]:
+    """The rows on time that both watermarks have passed, each beside the nearest one on time."""
+    marks, lateness = [at(-1000), at(-1000)], dt.timedelta(seconds=late_s)
+    rows: tuple[Counter[tuple], Counter[tuple]] = (Counter(), Counter())
+    for relation, row, weight in events:
+        if marks[relation] == at(-1000) or row[0] >= marks[relation] - lateness:
+            rows[relation][row] += weight
+        if weight > 0:
+            moved = row[0] - dt.timedelta(seconds=delay_s)
+            marks[relation] = max(marks[relation], moved)
+    out: Counter[tuple] = Counter()
+    for (ts, k, v), weight in rows[0].items():
+        if not weight or ts >= min(marks) - lateness:
+            continue
+        near = [
+            r for r, n in rows[1].items()
+            if n and r[1] == k and (r[0] < ts or (op == ">=" and r[0] == ts))
+        ]  # fmt: skip
+        if near:
+            out[ts, v, max(near)[2]] += weight
+        elif outer:
+            out[ts, v, None] += weight
+    return out
+
+
+@pytest.mark.parametrize("join", ["ASOF JOIN", "ASOF LEFT JOIN"])
+@pytest.mark.parametrize("op", [">=", ">"])
+@pytest.mark.parametrize(("delay_s", "late_s"), [(0, 0), (3, 2)])
+def test_on_close_every_row_comes_once_and_right_however_ticks_are_cut(
+    join: str, op: str, delay_s: int, late_s: int
+) -> None:
+    sql = f"SELECT t0.ts, t0.v, t1.v FROM t0 {join} t1 ON t0.k = t1.k AND t0.ts {op} t1.ts"
+    for seed in range(3):
+        rng = random.Random(seed)
+        events: list[Event] = []
+        for i in range(150):
+            relation, now = rng.randint(0, 1), i // 2
+            row = (at(now - rng.randint(0, 7)), rng.randint(1, 2), rng.randint(0, 9))
+            recent = [e for e in events[-12:] if e[2] > 0 and (e[0], e[1], -1) not in events]
+            if recent and rng.random() < 0.15:
+                relation, row, _ = rng.choice(recent)
+                events.append((relation, row, -1))
+            elif (relation, row, 1) not in events:
+                events.append((relation, row, 1))
+        view = view_of(sql, [timed(delay_s, late_s)] * 2, ON_CLOSE)
+        for i, event in enumerate(events):
+            if i == 70:
+                view.restart()
+            view.step([event])
+        expected = closed_answer(events, op, "LEFT" in join, delay_s, late_s)
+        assert view.output == expected
+        assert view.compiled.append_only
+
+
+def test_on_close_frees_what_is_behind_the_watermark() -> None:
+    sql = "SELECT t0.ts, t1.v FROM t0 ASOF JOIN t1 ON t0.k = t1.k AND t0.ts >= t1.ts"
+    view = view_of(sql, [timed(5, 0)] * 2, ON_CLOSE)
+    for i in range(1000):
+        view.step([(1, (at(i), i % 3, i), 1), (0, (at(i), i % 3, i), 1)])
+    assert sum(view.output.values()) == 994
+    assert view.state_rows() < 30
 
 
 def test_asof_join_is_incremental_and_says_what_it_keeps() -> None:
