@@ -80,15 +80,19 @@ def type_sql(type_: SqlType) -> str:
     return str(type_)
 
 
+def _keyword(word: str) -> str:
+    return word.upper() if _WORD.fullmatch(word) else quote(word)
+
+
 def _format(form: s.FormatDef | None) -> str:
     if form is None:
         return ""
     options = dict(form.options)
     key = options.pop("key.encode", None)
     return _join(
-        f"FORMAT {form.format.upper()} ENCODE {form.encode.upper()}",
+        f"FORMAT {_keyword(form.format)} ENCODE {_keyword(form.encode)}",
         _options(options) if options else "",
-        f"KEY ENCODE {key.upper()}" if key else "",
+        f"KEY ENCODE {_keyword(key)}" if key else "",
     )
 
 
@@ -411,7 +415,8 @@ def _prepare(p: s.PrepareStatement) -> str:
 
 
 def _set(v: s.SetVariable) -> str:
-    name = ".".join(p if _WORD.fullmatch(p) else quote(p) for p in v.name.split("."))
+    plain = all(_WORD.fullmatch(part) for part in v.name.split("."))
+    name = v.name if plain else _string(v.name)
     if v.name == "constraints":
         return f"SET CONSTRAINTS ALL {(v.value or '').upper()}"
     if v.value is None:

@@ -31,7 +31,7 @@ CASES: list[tuple[str, str, str, list[str]]] = [
     ("flink", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)", []),
     ("flink", "EXECUTE STATEMENT SET BEGIN", "BEGIN", []),
     ("flink", "BEGIN STATEMENT SET", "BEGIN", []),
-    ("flink", "SET 'table.local-time-zone' = 'UTC'", "SET table.\"local-time-zone\" = 'UTC'", []),
+    ("flink", "SET 'table.local-time-zone' = 'UTC'", "SET 'table.local-time-zone' = 'UTC'", []),
     ("flink", "SELECT * FROM TABLE(HOP(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTES, SIZE => INTERVAL '10' MINUTES))",
      "SELECT * FROM HOP(t, ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)", []),
     # --- ksqlDB

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from streamsql.core.errors import InvalidParameterValue
 from streamsql.dialect.dialects import CONNECTED_IS_SOURCE, OVERWRITES
 from streamsql.dialect.keywords import EMIT_WORDS
 from streamsql.dialect.lexer import Kind
@@ -245,6 +246,10 @@ def _format_from_options(options: dict[str, str]) -> FormatDef | None:
     if key is None:
         return None
     name = options.pop(key).lower()
+    if not name:
+        raise InvalidParameterValue(
+            f'invalid value for option "{key}": ""', hint="Name a format, for example json."
+        )
     for other in _FORMAT_KEYS:
         options.pop(other, None)
     form, encode = _FORMATS.get(name, ("plain", name))

@@ -58,7 +58,10 @@ def _on(flag: bool) -> str:
 
 def _flink(parser: Parser) -> Statement:
     """SET 'key' = 'value'."""
+    token = parser.token
     name = parser.string()
+    if not name:
+        raise parser.error(token)
     parser.expect("=")
     return SetVariable(name=name, value=_values(parser))
 
@@ -125,7 +128,11 @@ def parse_reset(parser: Parser) -> Statement:
     if parser.at_end() or parser.accept("ALL"):
         return SetVariable(name="all", value=None)
     if parser.at_string():
-        return SetVariable(name=parser.string(), value=None)
+        token = parser.token
+        name = parser.string()
+        if not name:
+            raise parser.error(token)
+        return SetVariable(name=name, value=None)
     return SetVariable(name=_spelled_or_plain(parser), value=None)
 
 
