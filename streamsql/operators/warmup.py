@@ -38,6 +38,11 @@ def _aggregates() -> None:
         for ref in refs
         if not (ref.type is INTERVAL and name == "var_samp")
     ]
+    calls += [
+        AggregateCall(function=name, args=(ref,), type=ref.type)
+        for name in ("bit_and", "bit_xor")
+        for ref in (refs[0], refs[2])
+    ]
     slots = np.array([0, 1, 0])
     for append_only in (True, False):
         folding = make_folding(calls, append_only)

@@ -56,7 +56,9 @@ def test_grouping_sets_are_incremental_and_fold_rows_once_where_cells_merge(name
 
 
 def test_empty_set_has_a_row_over_nothing_and_the_others_have_none() -> None:
-    view = view_of("SELECT k, g, count(*), sum(v), grouping(k, g) FROM t0 GROUP BY CUBE (k, g)", [T])
+    view = view_of(
+        "SELECT k, g, count(*), sum(v), grouping(k, g) FROM t0 GROUP BY CUBE (k, g)", [T]
+    )
     assert dict(view.output) == {(None, None, 0, None, 3): 1}
     view.insert((1, "a", 5, None, None))
     view.delete((1, "a", 5, None, None))

@@ -187,11 +187,15 @@ def test_kept_rows_refuse_what_is_not_there_and_let_go_of_dead_rows() -> None:
     rows.tidy()
     assert rows.store.num_rows == 500
     which, found = rows.of(np.array([0, 1, 2]))
-    expected = [v for g in range(3) for v in sorted((i for i in range(500) if i % 3 == g), reverse=True)]
+    expected = [
+        v for g in range(3) for v in sorted((i for i in range(500) if i % 3 == g), reverse=True)
+    ]
     assert rows.take(found)[0].to_pylist() == expected
     assert np.bincount(which).tolist() == [167, 167, 166]
     with pytest.raises(NegativeWeight):
-        rows.add(groups[:1], np.array([-2]), [values[:1]], [values[:1]], [values[:1], pa.array([0])])
+        rows.add(
+            groups[:1], np.array([-2]), [values[:1]], [values[:1]], [values[:1], pa.array([0])]
+        )
     again = KeptRows([pa.int64()], [OrderColumn(pa.int64(), descending=True)], retracts=True)
     again.load(rows.save())
     again.free(np.array([0, 1, 2]))
@@ -212,7 +216,9 @@ def test_percentile_is_bit_for_bit_that_of_a_plain_query() -> None:
 
 
 def test_what_postgresql_calls_null_is_null_and_not_nan() -> None:
-    sql = "SELECT k, corr(y, x), regr_slope(y, x), regr_r2(y, x), covar_samp(y, x) FROM t0 GROUP BY k"
+    sql = (
+        "SELECT k, corr(y, x), regr_slope(y, x), regr_r2(y, x), covar_samp(y, x) FROM t0 GROUP BY k"
+    )
     table = Table(Schema.of(("k", INTEGER), ("x", DOUBLE), ("y", DOUBLE)))
     view = view_of(sql, [table])
     view.insert((1, 2.0, 1.0), (1, 2.0, 3.0), (2, 1.0, 5.0), (2, 2.0, 5.0), (3, 1.0, 1.0))
@@ -235,7 +241,9 @@ def test_pairs_leave_no_trace_of_what_is_deleted() -> None:
 
 
 def test_bitwise_aggregates_use_every_bit() -> None:
-    view = view_of("SELECT bit_and(v), bit_or(v), bit_xor(v) FROM t0", [Table(Schema.of(("v", BIGINT)))])
+    view = view_of(
+        "SELECT bit_and(v), bit_or(v), bit_xor(v) FROM t0", [Table(Schema.of(("v", BIGINT)))]
+    )
     view.insert((-(2**63),), (-1,))
     assert dict(view.output) == {(-(2**63), -1, 2**63 - 1): 1}
     view.delete((-1,))

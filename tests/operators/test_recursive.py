@@ -155,7 +155,9 @@ def test_recursion_that_does_not_end_is_stopped_reported_and_heals() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_recursion_that_explodes_is_cut_where_it_has_too_many_rows(restart: bool) -> None:
-    view = view_of(LOOP, TABLES, Options(iterations_max=40, recursion_rows_max=1000, on_error="fail"))
+    view = view_of(
+        LOOP, TABLES, Options(iterations_max=40, recursion_rows_max=1000, on_error="fail")
+    )
     view.insert((1, 1))
     assert view.output.total() == 41
     view.insert((1, 1))  # doubles with every iteration

@@ -63,7 +63,9 @@ def test_table_function_is_incremental(name: str) -> None:
     view = view_of(QUERIES[name], [T])
     assert view.compiled.maintenance == ("recompute per key" if name in BY_KEY else "incremental")
     if name not in BY_KEY:
-        (found,) = {n.operator.algebra for n in view.circuit if isinstance(n.operator, TableFunction)}
+        (found,) = {
+            n.operator.algebra for n in view.circuit if isinstance(n.operator, TableFunction)
+        }
         assert found is Algebra.LINEAR
 
 
