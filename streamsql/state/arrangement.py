@@ -163,6 +163,8 @@ class Arrangement:
         next_rows = store.next_rows(n)
         rows, old, new, fresh, dead = np.empty((5, n), np.int64)
         progress = np.zeros(5, np.int64)
+        if delta.weights is None:
+            progress[zset.PHASE] = 1  # nothing to retract
         while True:
             status = zset.fold(
                 index.head, h0, h1, w, store.weights, store.books, store.totals, check, progress,
