@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import Delta, make_batch
@@ -126,26 +127,33 @@ class _Fill:
     def __init__(self, change: RowsChange, columns: Schema) -> None:
         new = [i for i, at in enumerate(change.columns) if at is None]
         self._types = [c.type.arrow for c in columns]
-        self._table = read_fill(change.fill) if change.fill else None
-        self._names = {i: f"c{k}" for k, i in enumerate(new)}
+        self._given: dict[int, pa.Array] = {}
+        self._ids: npt.NDArray[np.int64] | None = None
+        if not change.fill:
+            return
+        table = read_fill(change.fill).combine_chunks()
+        batches = table.to_batches()
+        for k, i in enumerate(new):
+            empty = pa.array([], self._types[i])
+            self._given[i] = batches[0].column(k) if batches else empty
+        if "id" in table.column_names:
+            known = np.asarray(table.column("id"), np.int64)
+            self._order = np.argsort(known, kind="stable")
+            self._ids = known[self._order]
 
     def values(self, column: int, batch: pa.RecordBatch, id_column: int) -> pa.Array:
         """The column for a batch of stored rows."""
-        table, n = self._table, batch.num_rows
-        if table is None:
+        n = batch.num_rows
+        given = self._given.get(column)
+        if given is None:
             return pa.nulls(n, self._types[column])
-        given = table.column(self._names[column]).combine_chunks()
-        if isinstance(given, pa.ChunkedArray):
-            given = given.chunk(0)
-        if "id" not in table.column_names:
+        if self._ids is None:
             return given.take(pa.array(np.zeros(n, np.int64)))
-        known = np.asarray(table.column("id"), np.int64)
-        wanted = row_ids(batch, id_column)
-        order = np.argsort(known)
-        at = np.searchsorted(known, wanted, sorter=order)
-        if not known.size or bool((known[order[np.minimum(at, known.size - 1)]] != wanted).any()):
+        wanted, ids = row_ids(batch, id_column), self._ids
+        at = np.searchsorted(ids, wanted)
+        if not ids.size or bool((ids[np.minimum(at, ids.size - 1)] != wanted).any()):
             raise concurrent_update()
-        return given.take(pa.array(order[at]))
+        return given.take(pa.array(self._order[at]))
 
 
 def read_fill(data: bytes) -> pa.Table:
@@ -170,8 +178,13 @@ def _check_nulls(engine: Engine, old: Relation, new: Relation, built: Built) -> 
     table = built.tables.get(new.oid) or engine.tables.get(new.oid)
     if table is None:
         return
+    free = {c.name for c in old.columns if not c.nullable}
+    fixed = [i for i, c in enumerate(new.columns) if not c.nullable and c.name not in free]
+    if not fixed:
+        return
     rows = table.snapshot()
-    for i, column in enumerate(new.columns):
+    for i in fixed:
+        column = new.columns[i]
         if not column.nullable and rows.column(i).null_count:
             raise NotNullViolation(
                 f'column "{column.name}" of relation "{new.name}" contains null values',
