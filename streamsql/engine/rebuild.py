@@ -14,17 +14,24 @@ from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
+from streamsql.functions import registry
+from streamsql.functions.expressions import ColumnRef, WindowCall
 from streamsql.operators.recursive import Recursive
-from streamsql.plan.nodes import LogicalPlan, TimeWindow
+from streamsql.plan.nodes import LogicalPlan, TimeWindow, Window
+from streamsql.plan.properties import unique_keys
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
 
+BY_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+"""Window functions that give rows that are equal in ORDER BY the same result."""
+
 
 def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
     """Whether rows may be kept out of the view, or held back, by the watermark: then the view is
-    its query over the rows that were on time, which plain SQL over the tables can not tell."""
-    if relation.emit == "on_window_close" or _stopped(relation, engine):
+    its query over the rows that were on time, which plain SQL over the tables can not tell. Nor can
+    it tell which of equal rows came first, where OVER depends on that."""
+    if relation.emit == "on_window_close" or _stopped(relation, engine) or _ties_count(plan):
         return True
     bases = [engine.catalog.known(s.relation_id) for s in scans(plan)]
     bounded = any(b is not None and b.watermark_column is not None for b in bases)
@@ -36,6 +43,27 @@ def _stopped(relation: Relation, engine: Engine) -> bool:
     view = engine.views.get(relation.oid)
     operators = [] if view is None else view.compiled.operators
     return any(isinstance(o, Recursive) and o.said for o in operators)
+
+
+def _ties_count(plan: LogicalPlan) -> bool:
+    """Whether an OVER tells rows apart that its ORDER BY does not."""
+    if isinstance(plan, Window):
+        keys = unique_keys(plan.input)
+        for call in plan.calls:
+            parts = (*call.partition_by, *(k.expr for k in call.order_by))
+            columns = {e.index for e in parts if isinstance(e, ColumnRef)}
+            if call.function in BY_PEERS or not _counts_rows(call):
+                continue
+            if not any(columns.issuperset(key) for key in keys):
+                return True
+    return any(_ties_count(i) for i in plan.inputs())
+
+
+def _counts_rows(call: WindowCall) -> bool:
+    """Whether peers may have different results, as far as the call's function sees them."""
+    if registry.window_of(call.function, tuple(a.type for a in call.args)) is not None:
+        return True
+    return call.frame is not None and call.frame.mode == "rows"
 
 
 def _has_time_window(plan: LogicalPlan) -> bool:

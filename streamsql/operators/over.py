@@ -59,10 +59,12 @@ class Over(Operator):
         lateness_us: int,
         in_order: bool = False,
         on_error: str = "skip",
+        base: int | None = None,
     ) -> None:
         """retracts: rows of the input may be taken back. close: position in PARTITION BY and µs to
         add to it, when a partition is final. in_order: rows come by their first ORDER BY column,
-        which the watermark speaks of: each is given out once, when it is final."""
+        which the watermark speaks of: each is given out once, when it is final. base: columns of
+        the rows, before those of an OVER below."""
         super().__init__(schema)
         self.input_schema = input_schema
         self.order = order
@@ -80,8 +82,9 @@ class Over(Operator):
         self._needs_peers = any(value.reach.mode != "rows" for value in self.values)
         self.order_values = OrderValues(order.order[0][1] if order.order else None)
         self.rows = OverRows(
-            input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us
-        )
+            input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us,
+            base=base,
+        )  # fmt: skip
         self.final: Final | None = None
         if in_order:
             self.final = Final(self.rows, calls, self.order_values, self.copy_lanes)
@@ -290,7 +293,7 @@ def lower(node: plan.Window, build: Builder) -> int | None:
     for order, calls in sorted(by_order.items(), key=lambda item: late[item[0]]):
         done += calls
         below = _schema(node, done)
-        source = add_over(build, source, order, [node.calls[i] for i in calls], below)
+        source = add_over(build, source, order, [node.calls[i] for i in calls], below, width)
     if done == sorted(done):
         return source
     places = [*range(width), *(width + done.index(i) for i in range(len(node.calls)))]
@@ -305,9 +308,15 @@ def _schema(node: plan.Window, calls: Sequence[int]) -> Schema:
 
 
 def add_over(
-    build: Builder, source: int, order: Order, calls: Sequence[WindowCall], schema: Schema
+    build: Builder,
+    source: int,
+    order: Order,
+    calls: Sequence[WindowCall],
+    schema: Schema,
+    base: int,
 ) -> int:
-    """The operator of calls of one order over a circuit node."""
+    """The operator of calls of one order over a circuit node. base: columns of the rows, which
+    results of other calls may follow."""
     below = build.operator(source)
     in_order = _comes_in_order(below, order)
     found = [(i, below.closes[k]) for i, k in enumerate(order.partition) if k in below.closes]
@@ -318,7 +327,7 @@ def add_over(
     def make() -> Over:
         made = Over(
             schema, below.schema, order, calls, retracts=not below.append_only, close=close,
-            lateness_us=below.lateness_us, in_order=in_order, on_error=on_error,
+            lateness_us=below.lateness_us, in_order=in_order, on_error=on_error, base=base,
         )  # fmt: skip
         if close is not None or (in_order and not waiting):
             move(below, made, {i: [i] for i in range(len(below.schema))})
@@ -327,7 +336,7 @@ def add_over(
             made.time_column = None if waiting else order.order[0][0]
         return made
 
-    what = (order, tuple(calls), schema, on_error)
+    what = (order, tuple(calls), schema, on_error, base)
     private = close is not None or in_order or on_error == "fail"
     return build.add("over", [source], what, make, private=private)
 

@@ -45,14 +45,18 @@ class OverRows:
         retracts: bool,
         close: tuple[int, int] | None = None,
         lateness_us: int = 0,
+        base: int | None = None,
     ) -> None:
-        """close: position in the partition's columns and µs to add, when a partition is final."""
+        """close: position in the partition's columns and µs to add, when a partition is final.
+        base: the first so many columns are the row, the others results of an OVER below it: a row
+        that goes and comes with other results in one tick has not arrived anew. None = all."""
         self.schema = schema
         self.order = order
         self.lanes = lanes
         self.retracts = retracts
         self._ranking = Ranking("row_number", order.partition, order.order, 0, close=close)
         self._lateness_us = lateness_us
+        self._base = len(schema) if base is None else base
         self.reset()
 
     def reset(self) -> None:
@@ -86,6 +90,8 @@ class OverRows:
             came, entry, went = self._append(batch.num_rows, weights)
         self.arrival[came] = np.arange(self.arrivals, self.arrivals + came.size)
         self.arrivals += came.size
+        if self._base < len(self.schema) and came.size and went.size:
+            self._inherit(batch, came, entry, went)
         back = self._came_back(came, went)
         if not back.size:
             self._move(batch, came, entry, went)
@@ -94,12 +100,27 @@ class OverRows:
         old, new = went[~np.isin(went, back[:, 0])], came[moved]
         self._move(batch, new, entry[moved], old)
         again = back[self._peers_of(back[:, 0]) > 1]
-        at = np.searchsorted(self.arrival[came], self.arrival[again[:, 1]])
+        order = np.argsort(came)
+        at = order[np.searchsorted(came[order], again[:, 1])]
         self._move(batch, again[:, 1], entry[at], again[:, 0])
         kept = back[~np.isin(back[:, 0], again[:, 0])]
         self.head[self.slot[kept[:, 0]]] = kept[:, 0]
         self._give_back(kept[:, 1])
         return np.concatenate([new, again[:, 1]]), np.concatenate([old, again[:, 0]])
+
+    def _inherit(
+        self, batch: pa.RecordBatch, came: Int64Array, entry: Int64Array, went: Int64Array
+    ) -> None:
+        """Give copies that came the arrival of one that went and differs in results alone."""
+        base = range(self._base)
+        index = HashIndex(expected=went.size)
+        old, _ = index.upsert(*hash_rows(self.take(went), base))
+        new = index.find(*hash_rows(take_rows(batch, entry), base))
+        old_key, new_key = (_with_occurrence(slots, came.size + went.size) for slots in (old, new))
+        order = np.argsort(old_key)
+        at = np.minimum(np.searchsorted(old_key[order], new_key), went.size - 1)
+        same = (new >= 0) & (old_key[order][at] == new_key)
+        self.arrival[came[same]] = self.arrival[went[order[at[same]]]]
 
     def _came_back(self, came: Int64Array, went: Int64Array) -> Int64Array:
         """Pairs (old copy, new copy) int64[m, 2] of rows that went and came again in this tick, and
@@ -349,6 +370,18 @@ class OverRows:
             self.index.add(part, self._values(copies), np.ones(n, np.int64), copies)
             np.add.at(self.size, part, 1)
         self.arrivals = saved.number(state["numbers"], "arrivals")
+
+
+def _with_occurrence(values: Int64Array, most: int) -> Int64Array:
+    """Numbers that tell equal values apart: the first of each, the second of each, …"""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    opens = np.ones(values.size, np.bool_)
+    opens[1:] = ordered[1:] != ordered[:-1]
+    first = np.flatnonzero(opens)
+    out = np.empty(values.size, np.int64)
+    out[order] = np.arange(values.size) - first[np.cumsum(opens) - 1] + ordered * (most + 1)
+    return out
 
 
 def sorted_distinct(values: Int64Array) -> Int64Array:

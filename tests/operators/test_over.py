@@ -240,6 +240,22 @@ def test_ticks_do_not_decide_the_order_of_ties() -> None:
     assert views[0].output == views[1].output == views[2].output
 
 
+def test_row_whose_other_results_change_keeps_its_place_among_ties() -> None:
+    sql = (
+        "SELECT id, row_number() OVER (ORDER BY id) AS n, "
+        "lag(id) OVER (PARTITION BY k ORDER BY v) AS p FROM t0"
+    )
+    view = view_of(sql, [NUMBERS])
+    view.at("""+ 5 1 0
+               + 7 1 0""").gives("""+ 5 1 NULL
+                                    + 7 2 5""")
+    view.at("+ 3 1 0").gives("""- 5 1 NULL
+                                + 5 2 NULL
+                                - 7 2 5
+                                + 7 3 5
+                                + 3 1 7""")
+
+
 def test_copies_of_a_row_are_rows_of_their_own() -> None:
     view = view_of(
         "SELECT v, count(*) OVER (ORDER BY v ROWS UNBOUNDED PRECEDING) AS n FROM t0", [NUMBERS]
