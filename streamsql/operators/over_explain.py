@@ -13,12 +13,14 @@ from streamsql.plan.render import render_window
 def detail(calls: Sequence[WindowCall], schema: Schema) -> str:
     """The calls as SQL, and what a changed row costs."""
     listed = ", ".join(render_window(call, schema) for call in calls)
-    costs = dict.fromkeys(_cost(*span_of(call)) for call in calls)
+    costs = dict.fromkeys(_cost(call, *span_of(call)) for call in calls)
     return f"{listed}; a change computes {' or '.join(costs)}"
 
 
-def _cost(reach: Reach, load: Load) -> str:
+def _cost(call: WindowCall, reach: Reach, load: Load) -> str:
     """Which rows a row that comes or goes makes it compute."""
+    if not call.order_by and reach.mode != "rows":
+        return "its partition"
     start, end, extent = reach.start, reach.end, load.extent
     if reach.edge is not None:
         which = "last row" if reach.edge < 0 else "first rows"

@@ -101,6 +101,7 @@ def test_explain_says_what_a_change_costs() -> None:
         "sum(v) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
     )
     assert "computes its partition" in text("ntile(4) OVER (ORDER BY id)")
+    assert "computes its partition" in text("sum(v) OVER (PARTITION BY k)")
     assert "reading its partition" in text("lag(v IGNORE NULLS) OVER (ORDER BY id)")
     assert "keeps every row, in order, with its results; freed when it goes" in text(
         "rank() OVER (ORDER BY id)"
