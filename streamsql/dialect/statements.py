@@ -137,8 +137,7 @@ class CreateSchema(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Statement):
-    """kind: table | source | view | materialized view | schema | sink | index | subscription |
-    …."""
+    """kind: table | source | view | materialized view | schema | sink | index | subscription | …"""
 
     kind: str
     names: tuple[Name, ...]
@@ -269,9 +268,8 @@ class ShowVariable(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowObjects(Statement):
-    """kind: tables | sources | materialized views | views | sinks | indexes | jobs |
-    subscriptions |
-    schemas | databases | functions | columns (of `relation`)."""
+    """kind: tables | sources | materialized views | views | sinks | indexes | jobs | subscriptions
+    | schemas | databases | functions | columns (of `relation`)."""
 
     kind: str
     relation: Name | None = None
@@ -402,9 +400,7 @@ class Comment(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Alter(Statement):
-    """ALTER kind name action; action: rename | rename_column | set | suspend | resume |
-    add_column |
-    drop_column | swap_with | owner | set_schema; arguments hold what the action needs."""
+    """ALTER kind name action (see `utility/alter.py`); arguments hold what the action needs."""
 
     kind: str
     name: Name
@@ -459,6 +455,15 @@ class WithWrites(Statement):
 
     ctes: tuple[WriteCte, ...]
     statement: Statement
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclareRecursive(Statement):
+    """DECLARE RECURSIVE VIEW name (columns): the view of that name that is created next may read
+    itself."""
+
+    name: Name
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,7 @@ class Session:
         self.prepared: dict[str, Any] = {}
         self.cursors: dict[str, Any] = {}
         self.given: Given | None = None
+        self.recursive: dict[str, tuple[str, ...]] = {}
         self.token = CancelToken()
         self.notices: list[Notice] = []
         self.closed = False

@@ -119,7 +119,6 @@ def test_one_text_means_two_things_only_where_the_dialect_says_so() -> None:
     ("ksql", "SELECT * FROM a JOIN b WITHIN 1 HOUR ON a.x = b.x", "WITHIN"),
     ("materialize", "CREATE SOURCE s FROM LOAD GENERATOR AUCTION FOR ALL TABLES", "FROM"),
     ("flink", "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY a)", "MATCH_RECOGNIZE"),
-    ("feldera", "DECLARE RECURSIVE VIEW v (a INT)", "RECURSIVE"),
     ("feldera", "CREATE TABLE t (a INT) WITH ('connectors' = '[]')", "t ("),
     ("feldera", "CREATE TABLE t (a TIMESTAMP LATENESS INTERVAL '1' HOUR, b TIMESTAMP LATENESS INTERVAL '1' HOUR)", "b "),
 ])  # fmt: skip

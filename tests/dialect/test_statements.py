@@ -55,6 +55,7 @@ FORMS: list[tuple[str, type, dict[str, Any]]] = [
     ("CREATE TABLE t ()", s.CreateTable, {"columns": ()}),
     # --- tables, Flink
     ("UNSET 'auto.offset.reset'", s.SetVariable, {"name": "auto.offset.reset", "value": None}),
+    ("DECLARE RECURSIVE VIEW v (a INT NOT NULL, b VARCHAR)", s.DeclareRecursive, {"name": ("v",), "columns": ("a", "b")}),
     ("LIST STREAMS", s.ShowObjects, {"kind": "sources"}),
     ("DESCRIBE s EXTENDED", s.Describe, {"name": ("s",)}),
     ("CREATE TABLE `Orders` (`Id` BIGINT, price DECIMAL(10, 2), note STRING, ts TIMESTAMP(3), l TIMESTAMP_LTZ(3), proc AS PROCTIME(), c AS price * 2, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (`Id`) NOT ENFORCED)"

@@ -150,3 +150,28 @@ def test_what_a_dialect_ignores_is_a_notice(db: Database) -> None:
         assert [n.message for n in result.notices] == [
             "RETENTION has no effect: closed windows stay in the view"
         ]
+
+
+def test_recursive_view_of_feldera_follows_its_input_also_after_a_restart(tmp_path) -> None:
+    edges = "SELECT x, y FROM closure ORDER BY x, y"
+    with streamsql.connect(tmp_path) as db, closing(db.session()) as session:
+        session.execute("SET dialect = 'feldera'")
+        session.execute("CREATE TABLE edges (x INT, y INT)")
+        session.execute("INSERT INTO edges VALUES (1, 2), (2, 3)")
+        session.execute("DECLARE RECURSIVE VIEW closure (x INT, y INT)")
+        session.execute(
+            "CREATE MATERIALIZED VIEW closure AS (SELECT x, y FROM edges)"
+            " UNION (SELECT e.x, c.y FROM edges e JOIN closure c ON e.y = c.x)"
+        )
+        assert session.execute(edges).fetchall() == [(1, 2), (1, 3), (2, 3)]
+    with streamsql.connect(tmp_path) as db:
+        db.execute("INSERT INTO edges VALUES (3, 4)")
+        assert db.execute(edges).fetchall() == [(1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)]
+        db.execute("DELETE FROM edges WHERE x = 2")
+        assert db.execute(edges).fetchall() == [(1, 2), (3, 4)]
+
+
+def test_a_view_that_was_not_declared_can_not_read_itself(db: Database, fails) -> None:
+    with closing(db.session()) as session:
+        session.execute("DECLARE RECURSIVE VIEW other (x INT)")
+    fails("CREATE VIEW closure AS SELECT 1 AS x UNION SELECT x FROM closure", "42P01")

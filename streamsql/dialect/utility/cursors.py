@@ -9,23 +9,24 @@ from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import (
     CloseCursor,
     DeclareCursor,
+    DeclareRecursive,
     Fetch,
     Query,
     Statement,
     Subscribe,
 )
+from streamsql.dialect.utility.columns import parse_table_body
 
 
 def parse_declare(parser: Parser) -> Statement:
     """DECLARE c [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH HOLD] FOR {query | SUBSCRIBE …},
-    DECLARE c SUBSCRIPTION CURSOR FOR s [SINCE … | FULL]."""
+    DECLARE c SUBSCRIPTION CURSOR FOR s [SINCE … | FULL]; Feldera's DECLARE RECURSIVE VIEW v (…)."""
     parser.expect("DECLARE")
     if parser.at_sequence("RECURSIVE", "VIEW"):
-        raise parser.not_supported(
-            "DECLARE RECURSIVE VIEW",
-            "Write CREATE MATERIALIZED VIEW v AS WITH RECURSIVE v (c) AS (start UNION step)"
-            " SELECT * FROM v.",
-        )
+        parser.accept_sequence("RECURSIVE", "VIEW")
+        view = parser.object_name()
+        body = parse_table_body(parser, view[-1])
+        return DeclareRecursive(name=view, columns=tuple(c.name for c in body.columns))
     name = parser.name()
     if parser.accept("SUBSCRIPTION"):
         return _subscription_cursor(parser, name)

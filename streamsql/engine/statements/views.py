@@ -27,7 +27,7 @@ from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.rebind import bind_query_of, rebind_all, view_columns, with_properties
 from streamsql.engine.redefine import Redefinition
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements import jobs
+from streamsql.engine.statements import jobs, recursive_views
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.engine.storage.retention import check_retention
 from streamsql.engine.system_feeds import system_oids
@@ -45,6 +45,7 @@ def run(
 ) -> Result:
     """Bind the definition, then build it (materialized) or only remember it."""
     session.check_writable()
+    statement = recursive_views.resolved(session, statement)
     kind = "materialized_view" if statement.materialized else "view"
     tag = "CREATE MATERIALIZED VIEW" if statement.materialized else "CREATE VIEW"
     schema, name = session.catalog.creation_name(statement.name, session.search_path)
