@@ -10,6 +10,7 @@ import pytest
 
 import streamsql
 from streamsql.core.delta import Delta
+from streamsql.core.errors import FeatureNotSupported
 from streamsql.core.schema import Schema
 from streamsql.core.types import DOUBLE, INTEGER
 from streamsql.engine.statements.closeness import without_rounding
@@ -79,6 +80,19 @@ def test_spreads_of_integers_over_frames_are_right(db):
     db.execute(f"INSERT INTO n VALUES {values}")
     db.execute("DELETE FROM n WHERE id % 7 = 0")
     assert db.execute("VERIFY MATERIALIZED VIEW m").fetchall() == []
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT id, now() AS seen FROM a",
+    "SELECT count(*) FILTER (WHERE tz > now() - INTERVAL '1 day') AS n FROM a",
+])  # fmt: skip
+def test_what_shows_when_rows_came_is_not_verified(db, query):
+    """The times are not kept with the rows: an answer would call every row wrong."""
+    db.execute(f"CREATE MATERIALIZED VIEW m AS {query}")
+    with pytest.raises(FeatureNotSupported, match="now\\(\\) as of when each row came"):
+        db.execute("VERIFY MATERIALIZED VIEW m")
+    db.execute("CREATE MATERIALIZED VIEW w AS SELECT id FROM a WHERE tz > now() - INTERVAL '1 day'")
+    assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == []
 
 
 def delta(*rows: tuple[int, float | None, int]) -> Delta:

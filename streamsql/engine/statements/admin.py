@@ -37,6 +37,7 @@ from streamsql.engine.storage.watermarks import to_us
 from streamsql.engine.views import bind_view
 from streamsql.functions.expressions import Literal
 from streamsql.functions.literals import parse_literal, to_arrow_scalar
+from streamsql.operators.stamp import Stamp
 from streamsql.plan.nodes import Join
 from streamsql.plan.visit import walk_plan
 from streamsql.state.consolidate import consolidate
@@ -123,6 +124,13 @@ def run_verify(
         raise FeatureNotSupported(
             f'"{relation.name}" can not be verified: a temporal join shows what its right side held '
             "when each row came, which is not kept",
+        )
+    kept = engine.views.get(relation.oid)
+    if kept is not None and any(isinstance(n.operator, Stamp) for n in kept.compiled.nodes):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: it shows now() as of when each row came, '
+            "which is not kept with the rows",
+            hint="now() in a comparison with a column in WHERE follows the clock and is verified.",
         )
     if depends_on_arrival(relation, plan, engine):
         return engine.call(lambda: _verify_by_replay(engine, relation))
