@@ -14,8 +14,7 @@ from sqlglot import exp
 from streamsql.core.types import SqlType
 
 Name = tuple[str, ...]
-"""A possibly qualified name, folded already: ("t",), ("public", "t"), ("streamsql", "public",
-"t")."""
+"""A possibly qualified name, folded already: ("t",), ("public", "t")."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +111,7 @@ class CreateTable(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateView(Statement):
-    """CREATE [MATERIALIZED] VIEW. query_sql: the user's text of the query alone. emit: None |
-    immediately | on_window_close."""
+    """query_sql: the text of the query alone. emit: None | immediately | on_window_close."""
 
     name: Name
     query: exp.Expression
@@ -201,8 +199,7 @@ class Truncate(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Copy(Statement):
-    """COPY {table [(cols)] | (query)} {FROM STDIN | TO STDOUT} (options). subscribe: COPY
-    (SUBSCRIBE …) TO."""
+    """COPY {table [(cols)] | (query) | (subscribe)} {FROM STDIN | TO STDOUT} (options)."""
 
     direction: str  # from | to
     table: Name | None = None
@@ -251,8 +248,7 @@ class Explain(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class SetVariable(Statement):
-    """SET name = value; local: SET LOCAL. value None = DEFAULT (also RESET name; name "all" =
-    RESET ALL)."""
+    """SET [LOCAL] name = value; None = DEFAULT and RESET; name "all" = RESET ALL."""
 
     name: str
     value: str | None
@@ -329,8 +325,7 @@ class DeclareCursor(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch(Statement):
-    """FETCH / MOVE. count: rows; None = ALL; negative = backward. timeout_us: WITH (timeout =
-    …)."""
+    """count: rows; None = ALL; negative = backward. timeout_us: WITH (timeout = …)."""
 
     cursor: str
     count: int | None
@@ -459,8 +454,7 @@ class WithWrites(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class DeclareRecursive(Statement):
-    """DECLARE RECURSIVE VIEW name (columns): the view of that name that is created next may read
-    itself."""
+    """DECLARE RECURSIVE VIEW name (columns): for the CREATE VIEW of that name that follows."""
 
     name: Name
     columns: tuple[str, ...]
@@ -482,8 +476,7 @@ class CancelJobs(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Statement):
-    """TRANSLATE '<statements>' [FROM 'dialect']; dialect None = the session's. start: offset of the
-    string in the statement's text."""
+    """TRANSLATE '…' [FROM 'dialect']; None = the session's. start: offset of the string."""
 
     text: str
     dialect: str | None = None
