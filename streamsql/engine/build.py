@@ -15,12 +15,11 @@ from streamsql.circuit.graph import NodeFailed
 from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta
 from streamsql.core.errors import (
-    ObjectNotInPrerequisiteState,
     StatementError,
     UndefinedTable,
 )
 from streamsql.engine import alterations
-from streamsql.engine.catalog import TEMP_PREFIX, Catalog
+from streamsql.engine.catalog import TEMP_PREFIX, Catalog, check_runs
 from streamsql.engine.ddl import (
     AlterRelations,
     CreateRelation,
@@ -383,12 +382,7 @@ class CatalogBuilder:
 def check_inputs_run(relation: Relation, catalog: Catalog) -> None:
     """Raises: ObjectNotInPrerequisiteState (55000) if a view that it reads is suspended."""
     for oid in alterations.input_views(catalog, relation):
-        base = catalog.relations[oid]
-        if base.suspended is not None:
-            raise ObjectNotInPrerequisiteState(
-                f'materialized view "{base.name}" is suspended',
-                hint=f"Run ALTER MATERIALIZED VIEW {base.name} RESUME first.",
-            )
+        check_runs(catalog.relations[oid])
 
 
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:

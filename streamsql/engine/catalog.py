@@ -18,6 +18,7 @@ from streamsql.core.errors import (
     DuplicateTable,
     FeatureNotSupported,
     InsufficientPrivilege,
+    ObjectNotInPrerequisiteState,
     UndefinedSchema,
     UndefinedTable,
     WrongObjectType,
@@ -403,6 +404,15 @@ def describe(relation: Relation) -> str:
 def _holds_new(schema: str) -> bool:
     """Whether a bare name may be created there: temporary tables only by their own word."""
     return schema != "pg_catalog" and not schema.startswith(TEMP_PREFIX)
+
+
+def check_runs(view: Relation) -> None:
+    """Raises: ObjectNotInPrerequisiteState (55000) if a materialized view is suspended."""
+    if view.suspended is not None:
+        raise ObjectNotInPrerequisiteState(
+            f'materialized view "{view.name}" is suspended',
+            hint=f"Run ALTER MATERIALIZED VIEW {view.name} RESUME first.",
+        )
 
 
 def check_database(parts: Sequence[str]) -> None:

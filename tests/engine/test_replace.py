@@ -167,6 +167,8 @@ def test_suspended_views_stay_at_their_version(made, rows, fails):
     assert rows(states) == [("m", "suspended"), ("mm", "suspended")]
     assert "m RESUME" in fails("CREATE MATERIALIZED VIEW x AS SELECT * FROM m", "55000").hint
     fails("ALTER MATERIALIZED VIEW mm RESUME", "55000")
+    fails("VERIFY MATERIALIZED VIEW m", "55000")
+    fails("EXPLAIN ANALYZE MATERIALIZED VIEW m", "55000")
     fails("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT 1 AS g, 2 AS s", "55000")
     fails("ALTER TABLE t SUSPEND", "42809")
     fails("ALTER VIEW p SUSPEND", "42809")

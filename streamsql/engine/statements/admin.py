@@ -23,6 +23,7 @@ from streamsql.dialect.statements import (
     Verify,
 )
 from streamsql.engine.api import Result
+from streamsql.engine.catalog import check_runs
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.plans import freeze, scans
@@ -118,6 +119,7 @@ def run_verify(
     with what a circuit of its own makes of the inputs, replayed in their order of arrival.
     """
     relation = lookup(session, statement.name, kinds=("materialized_view",))
+    check_runs(relation)
     engine = session.engine
     plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
     if any(isinstance(node, Join) and node.is_temporal for node in walk_plan(plan)):

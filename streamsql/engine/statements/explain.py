@@ -19,6 +19,7 @@ from streamsql.dialect.statements import (
     Update,
 )
 from streamsql.engine.api import Result
+from streamsql.engine.catalog import check_runs
 from streamsql.engine.reads.access import State
 from streamsql.engine.reads.lookup import explained, with_lookups
 from streamsql.engine.reads.plans import freeze, scans
@@ -94,9 +95,7 @@ def explain_query(
     return formatted(lines, statement.format)
 
 
-def shown_plan(
-    session: Session, bound: BoundSelect, values: tuple[Literal, ...]
-) -> LogicalPlan:
+def shown_plan(session: Session, bound: BoundSelect, values: tuple[Literal, ...]) -> LogicalPlan:
     """The plan with the look-ups that running it now would make; without values for its parameters,
     those that it may make."""
     view = session.read_view()
@@ -165,6 +164,7 @@ def _analyzed(
 
 def explain_view(session: Session, relation: Relation, statement: Explain) -> list[str]:
     """The circuit of a view that is running; ANALYZE with what it has counted."""
+    check_runs(relation)
     view = session.engine.views[relation.oid]
     return circuit_lines(view.compiled, statement)
 

@@ -20,7 +20,7 @@ from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateView
 from streamsql.engine import views
 from streamsql.engine.api import Result
-from streamsql.engine.catalog import describe
+from streamsql.engine.catalog import check_runs, describe
 from streamsql.engine.ddl import CreateRelation, DdlOp
 from streamsql.engine.definitions import check_options
 from streamsql.engine.names import qualified, referenced_relations
@@ -163,11 +163,7 @@ def replacing(
     every = catalog.drop_set([old])
     if any(r.oid in new.depends_on for r in every):
         raise InvalidTableDefinition(f'infinite recursion detected in relation "{old.name}"')
-    if old.suspended is not None:
-        raise ObjectNotInPrerequisiteState(
-            f'materialized view "{old.name}" is suspended',
-            hint=f"Run ALTER MATERIALIZED VIEW {old.name} RESUME first.",
-        )
+    check_runs(old)
     redefinition = Redefinition(catalog)
     for layout in catalog.layouts.values():
         if layout.of == old.oid:
