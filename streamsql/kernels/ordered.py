@@ -238,6 +238,13 @@ class OrderedTree:
             loops.walk(self._at, int(self.select(np.zeros(1, np.int64))[0]), out)
         return out
 
+    def bound_words(self, word: int) -> Int64Array:
+        """The values of a word in the keys that bound nodes: those of entries that are gone too."""
+        count = int(loops.bound_words(self._at, word, np.empty(0, np.int64)))
+        out = np.empty(count, np.int64)
+        loops.bound_words(self._at, word, out)
+        return out
+
     def dump(self) -> tuple[Keys, Int64Array]:
         """All (keys int64[n, words], counts int64[n]) in order."""
         return self.read(self.cursors())

@@ -315,6 +315,23 @@ def span(
 
 
 @kernel
+def bound_words(t: Int, word: Int, out: Array) -> Int:
+    """The word of every key that bounds a node, as many as there is room for; returns how many
+    there are. Such a key may be that of an entry that is gone."""
+    stride = 8 * load_i64(t + WORDS)
+    n = 0
+    for node in range(load_i64(t + MADE)):
+        base = at(t, node)
+        if load_i32(base + LEVEL) == 0:
+            continue
+        for slot in range(load_i32(base + SIZE)):
+            if n < out.size:
+                out[n] = load_i64(base + KEYS + stride * slot + 8 * word)
+            n += 1
+    return n
+
+
+@kernel
 def walk(t: Int, first: Int, cursors: Array) -> None:
     """Write the cursors of the entries from `first` on, as many as there is room for (-1 = no
     more)."""

@@ -108,7 +108,8 @@ class TextPool:
 
     Memory: the bytes, 16 for the place, 8 for the count, and a hash index entry each. A text
     nobody holds is forgotten by `release`, its slot used again, and its bytes once they are half
-    of all.
+    of all. One that may still be named somewhere (by the bounds of a tree's nodes) is retired
+    first, and forgotten by `sweep`.
     """
 
     def __init__(self) -> None:
@@ -116,6 +117,9 @@ class TextPool:
         self.addresses = np.zeros(16, np.int64)
         self.sizes = np.zeros(16, np.int64)
         self._held = np.zeros(16, np.int64)
+        self._retired = np.zeros(16, np.bool_)
+        self.retired = 0
+        """Texts that wait for a `sweep`."""
         self._blocks: list[pa.Buffer] = []
         self._next, self._room = 0, 0  # address and bytes free in the last block
         self._live, self._garbage = 0, 0
@@ -150,6 +154,9 @@ class TextPool:
             self.addresses = _extended(self.addresses, size)
             self.sizes = _extended(self.sizes, size)
             self._held = _extended(self._held, size)
+            retired = np.zeros(size, np.bool_)
+            retired[: self._retired.size] = self._retired
+            self._retired = retired
         _, offsets, data = array.buffers()
         at = offsets.address + 4 * array.offset
         needed = int(_sizes(at, rows))
@@ -173,7 +180,26 @@ class TextPool:
     def release(self, slots: Int64Array) -> None:
         """Forget those of these texts that nobody holds (slots may repeat; -1 is ignored)."""
         slots = np.unique(slots)
-        free = slots[(slots >= 0) & (self._held[slots] == 0)]
+        self._forget(slots[(slots >= 0) & (self._held[slots] == 0) & ~self._retired[slots]])
+
+    def retire(self, slots: Int64Array) -> None:
+        """Nobody may hold these texts any more, but their slots are not to be used again yet."""
+        known = np.unique(slots[slots >= 0])
+        known = known[(self._held[known] == 0) & ~self._retired[known]]
+        self._retired[known] = True
+        self.retired += known.size
+
+    def sweep(self, named: Int64Array) -> None:
+        """Forget the retired texts that nobody holds and that are not among these slots."""
+        waiting = np.flatnonzero(self._retired)
+        self._retired[waiting[self._held[waiting] > 0]] = False
+        waiting = waiting[self._held[waiting] == 0]
+        free = waiting[~np.isin(waiting, named)]
+        self._retired[free] = False
+        self.retired = waiting.size - free.size
+        self._forget(free)
+
+    def _forget(self, free: Int64Array) -> None:
         if not free.size:
             return
         size = int(self.sizes[free].sum())

@@ -37,6 +37,9 @@ State = Mapping[str, pa.Table]
 
 SAVED_ROWS = 65536
 
+RETIRED_MIN = 1024
+"""Texts of gone entries that are kept without a thought."""
+
 __all__ = [
     "EQUAL", "FIRST_ABOVE", "FIRST_AT_LEAST", "LAST_AT_MOST", "LAST_BELOW",
     "Entries", "OrderColumn", "OrderedIndex", "Places",
@@ -132,12 +135,14 @@ class OrderedIndex:
         keys = self.keys(groups, values, ties)
         try:
             old, new = self._tree.add(keys, weights)
-            if self._texts:
-                by = (new > 0).astype(np.int64) - (old > 0).astype(np.int64)
-                for word in self._texts:
-                    self._pool.hold(np.ascontiguousarray(keys[:, word]), by)
-        finally:
+        except BaseException:
             self._release(keys)
+            raise
+        if self._texts:
+            by = (new > 0).astype(np.int64) - (old > 0).astype(np.int64)
+            for word in self._texts:
+                self._pool.hold(np.ascontiguousarray(keys[:, word]), by)
+            self._retire(keys)
         return old, new
 
     def remove_groups(self, groups: Int64Array) -> int:
@@ -148,7 +153,7 @@ class OrderedIndex:
         self._tree.add(keys, -counts)
         for word in self._texts:
             self._pool.hold(np.ascontiguousarray(keys[:, word]), np.full(counts.size, -1))
-        self._release(keys)
+        self._retire(keys)
         return int(counts.size)
 
     def clear(self) -> None:
@@ -181,6 +186,20 @@ class OrderedIndex:
         bitmap = 0 if values.null_count == 0 else valid.address
         encode_single(int64s(groups), address, self._single, bitmap, values.offset, out)
         return out
+
+    def _retire(self, keys: npt.NDArray[np.int64]) -> None:
+        """Texts of entries that are gone stay while keys that bound the tree's nodes name them:
+        their slots may not mean another text. They are looked through now and then."""
+        if not self._texts:
+            return
+        pool = self._pool
+        pool.retire(keys[:, self._texts].ravel())
+        waiting = pool.retired
+        if waiting and (not self.entries or waiting > max(RETIRED_MIN, pool.count // 2)):
+            if not self.entries:
+                self._tree.clear()
+            pool.sweep(np.concatenate([self._tree.bound_words(w) for w in self._texts]))
+        self._tree.set_texts(pool.addresses, pool.sizes)
 
     def _release(self, keys: npt.NDArray[np.int64]) -> None:
         """Let go of texts that came with a question, or that are in no entry any more."""
