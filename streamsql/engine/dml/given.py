@@ -19,8 +19,8 @@ from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.reads.view import ReadView
 from streamsql.plan.binder.context import RelationInfo
 
-FIRST_ID = 1 << 38
-"""Above every OID, below what marks a version of its own (`reads.view.SLOT_SHIFT`)."""
+FIRST_ID = 1 << 35
+"""Above every OID, below the ids of catalog relations (`pgcatalog.mixed`) and versions."""
 
 
 @dataclass
