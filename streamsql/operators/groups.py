@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
@@ -150,9 +149,22 @@ class Groups:
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
             size = max(slots, len(self.cells) * 3 // 2)
-            self.cells = _lengthened(self.cells, size)
+            self._lengthen("cells", size)
+            self._lengthen("key_row", size)
             self._base = self.cells.ctypes.data
-            self.key_row = _lengthened(self.key_row, size)
+
+    def _lengthen(self, name: str, size: int) -> None:
+        """Add zeros to one of our arrays. Where nobody else holds it, large memory is not copied:
+        the system moves its pages."""
+        array = self.__dict__.pop(name)
+        shape = (size, *array.shape[1:])
+        try:
+            array.resize(shape)
+        except ValueError:  # somebody does, or it is a part of something larger
+            longer = np.zeros(shape, np.int64)
+            longer[: len(array)] = array
+            array = longer
+        setattr(self, name, array)
 
     def touch(
         self, slots: Int64Array, weights: Int64Array, distinct: Int64Array | None = None
@@ -224,17 +236,6 @@ class Groups:
         self.keys = ColumnStore(self.schema.arrow)
         if live.size:
             self.keys.append(saved.table_batch(state["keys"], self.schema))
-
-
-def _lengthened(array: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """The array with more entries, zeros; nobody else holds it. Large memory is not copied: the
-    system moves its pages."""
-    if array.flags.owndata and array.flags.c_contiguous:
-        array.resize((size, *array.shape[1:]), refcheck=False)
-        return array
-    longer = np.zeros((size, *array.shape[1:]), np.int64)
-    longer[: len(array)] = array
-    return longer
 
 
 def is_word(type_: pa.DataType) -> bool:

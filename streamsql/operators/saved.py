@@ -44,8 +44,8 @@ def array(table: pa.Table, name: str) -> Int64Array:
 
 
 def matrix(cells: Int64Array) -> pa.Table:
-    """int64 [n, k] as a table of k columns."""
-    return pa.table({f"l{k}": np.ascontiguousarray(cells[:, k]) for k in range(cells.shape[1])})
+    """int64 [n, k] as a table of k columns (copied)."""
+    return pa.table({f"l{k}": cells[:, k].copy() for k in range(cells.shape[1])})
 
 
 def from_matrix(table: pa.Table, rows: int) -> Int64Array:

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 
 import streamsql
-from streamsql.core.types import TEXT
+from streamsql.core.schema import Schema
+from streamsql.core.types import BIGINT, TEXT
 from streamsql.functions.expressions import AggregateCall, column
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators.accumulators.extremes import OrderedExtreme
+from streamsql.operators.groups import Groups
 
 WORDS = [
     pa.array([1, -2, 2**15 - 1], pa.int16()), pa.array([1, -2, 2**31 - 1], pa.int32()),
@@ -117,3 +119,18 @@ def test_values_shown_before_are_swept() -> None:
         extreme.tidy(cells)
     assert extreme.result(cells).to_pylist() == ["000099"] * 100
     assert extreme.shown.num_rows < 5000
+
+
+def test_cells_grow_in_place_unless_somebody_holds_them() -> None:
+    """Growing keeps what is there, and does not pull memory away from who looks at it."""
+    groups = Groups(Schema.of(("k", BIGINT)), (0,), 3)
+    for start in range(0, 3000, 1000):
+        held = groups.cells[:, 2] if start == 1000 else None
+        keys = pa.array(np.arange(start, start + 1000))
+        slots, opened = groups.upsert_columns([keys], 1000)
+        assert opened.size == 1000
+        groups.cells[slots, 2] = np.arange(start, start + 1000)
+        if held is not None:
+            assert held[:1000].tolist() == list(range(1000))
+    assert groups.cells[:3000, 2].tolist() == list(range(3000))
+    assert groups.key_rows(np.array([5, 2999])).column(0).to_pylist() == [5, 2999]
