@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
         interval_arithmetic,
         json_building,
         json_edits,
+        json_keys,
         jsons,
         logic,
         maths,
