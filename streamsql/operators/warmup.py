@@ -12,6 +12,7 @@ from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.folding import make_folding
 from streamsql.operators.groups import batch_keys
 from streamsql.operators.over_warmup import over
+from streamsql.operators.word_program import WordProgram
 
 
 def _keys_of_a_batch() -> None:
@@ -59,8 +60,16 @@ def _aggregates() -> None:
                 accumulator.result(cells[:2])
 
 
+def _words() -> None:
+    """The machine for expressions over a few rows."""
+    program = WordProgram.of([column(0, BIGINT)])
+    assert program is not None
+    program.run([pa.array([1, None])], 2)
+
+
 EXERCISES: tuple[Exercise, ...] = (
     ("keys of a batch", _keys_of_a_batch),
     ("accumulators", _aggregates),
+    ("words", _words),
     ("rows of OVER", over),
 )
