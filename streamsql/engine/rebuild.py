@@ -15,10 +15,10 @@ from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions import registry
-from streamsql.functions.expressions import ColumnRef, WindowCall
+from streamsql.functions.expressions import AggregateCall, ColumnRef, Literal, WindowCall
 from streamsql.operators.recursive import Recursive
-from streamsql.plan.nodes import LogicalPlan, TimeWindow, Window
-from streamsql.plan.properties import unique_keys
+from streamsql.plan.nodes import Aggregate, LogicalPlan, TimeWindow, Window
+from streamsql.plan.properties import orders_rows, unique_keys
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -46,7 +46,9 @@ def _stopped(relation: Relation, engine: Engine) -> bool:
 
 
 def _ties_count(plan: LogicalPlan) -> bool:
-    """Whether an OVER tells rows apart that its ORDER BY does not."""
+    """Whether an OVER or an aggregate tells rows apart that its ORDER BY does not."""
+    if isinstance(plan, Aggregate) and any(_shows_arrival(plan, c) for c in plan.aggregates):
+        return True
     if isinstance(plan, Window):
         keys = unique_keys(plan.input)
         for call in plan.calls:
@@ -64,6 +66,19 @@ def _counts_rows(call: WindowCall) -> bool:
     if registry.window_of(call.function, tuple(a.type for a in call.args)) is not None:
         return True
     return call.frame is not None and call.frame.mode == "rows"
+
+
+def _shows_arrival(plan: Aggregate, call: AggregateCall) -> bool:
+    """Whether the order of rows that are equal in the aggregate's ORDER BY shows in it."""
+    ordered = [k.expr for k in call.order_by]
+    if call.function in ("arg_min", "arg_max"):
+        ordered = [call.args[1]]
+    elif not orders_rows(call):
+        return False
+    if all(isinstance(a, Literal) or a in ordered for a in call.args):
+        return False
+    columns = {e.index for e in ordered if isinstance(e, ColumnRef)} | set(plan.keys)
+    return not any(columns.issuperset(key) for key in unique_keys(plan.input))
 
 
 def _has_time_window(plan: LogicalPlan) -> bool:

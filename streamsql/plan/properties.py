@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from streamsql.functions.definitions import Volatility
 from streamsql.functions.expressions import (
+    AggregateCall,
     Call,
     ColumnRef,
     Expr,
@@ -16,6 +17,8 @@ from streamsql.functions.expressions import (
     conjuncts,
     walk,
 )
+from streamsql.functions.registry import aggregate_of
+from streamsql.functions.resolve import is_ordered_set
 from streamsql.functions.resolve import volatility as expression_volatility
 from streamsql.plan.nodes import (
     Aggregate,
@@ -323,6 +326,13 @@ def plan_volatility(plan: LogicalPlan) -> Volatility:
             found += [plan_volatility(e.plan) for e in walk(expr) if isinstance(e, Subquery)]
             worst = max([worst, *found], key=order.index)
     return worst
+
+
+def orders_rows(call: AggregateCall) -> bool:
+    """Whether the order of arrival can show in the aggregate: array_agg, first_value and kin."""
+    if call.function.startswith("duckdb:") or call.distinct or is_ordered_set(call.function):
+        return False
+    return aggregate_of(call.function, tuple(a.type for a in call.args)).order_sensitive
 
 
 def is_deterministic(plan: LogicalPlan) -> bool:

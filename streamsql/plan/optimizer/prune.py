@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from streamsql.core.schema import Schema
-from streamsql.functions.expressions import AggregateCall, Expr, SortKey, column
-from streamsql.functions.registry import aggregate_of
-from streamsql.functions.resolve import is_ordered_set
+from streamsql.functions.expressions import Expr, SortKey, column
 from streamsql.plan.binder.joins import join_schema
 from streamsql.plan.nodes import (
     Aggregate,
@@ -27,7 +25,7 @@ from streamsql.plan.nodes import (
     Values,
     Window,
 )
-from streamsql.plan.properties import unique_keys
+from streamsql.plan.properties import orders_rows, unique_keys
 from streamsql.plan.visit import (
     map_aggregate,
     map_window,
@@ -155,7 +153,7 @@ def _aggregate(plan: Aggregate, needed: set[int]) -> Pruned:
     for call in kept:
         read |= _used([*call.args, *(k.expr for k in call.order_by)])
         read |= set() if call.filter is None else row_columns(call.filter)
-    if any(_orders_rows(call) for call in kept):
+    if any(orders_rows(call) for call in kept):  # a view tells the rows apart by it
         plan, key = _with_key(plan)
         read |= key
     below = _prune(plan.input, _at_least_one(read, plan.input))
@@ -169,14 +167,6 @@ def _aggregate(plan: Aggregate, needed: set[int]) -> Pruned:
         aggregates=tuple(map_aggregate(c, lambda e: remap_columns(e, below.where)) for c in kept),
     )
     return Pruned(narrow, {old: new for new, old in enumerate(outputs)})
-
-
-def _orders_rows(call: AggregateCall) -> bool:
-    """Whether the order of arrival shows: a key must stay, by which a view finds the row that is
-    taken back among those of equal arguments."""
-    if call.function.startswith("duckdb:") or call.distinct or is_ordered_set(call.function):
-        return False
-    return aggregate_of(call.function, tuple(a.type for a in call.args)).order_sensitive
 
 
 def _with_key(plan: Aggregate) -> tuple[Aggregate, set[int]]:
