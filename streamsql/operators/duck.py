@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamsql.core.errors import StatementTooComplex
 from streamsql.core.schema import Schema
 from streamsql.operators.columns import concat_batches
 
+RECURSION_S_MAX = 10.0
 _local = threading.local()
 
 
@@ -47,13 +49,35 @@ def run(
     if "ssql_now()" in sql:
         connection.execute(f"SET VARIABLE streamsql_now = make_timestamptz({int(now_us)}::BIGINT)")
     try:
-        found = connection.sql(sql).to_arrow_table()
+        found = _fetched(connection, sql)
     except duckdb.Error as error:
         raise translate(error) from error
     finally:
         for name, _ in inputs:
             connection.unregister(name)
     return as_batch(found, schema)
+
+
+def _fetched(connection: Any, sql: str) -> pa.Table:
+    """The rows; a recursion gets `RECURSION_S_MAX` of time, or one without an end would never give
+    the engine's thread back.
+
+    Raises: StatementTooComplex (54001) when it needs more.
+    """
+    if "WITH RECURSIVE" not in sql:
+        return connection.sql(sql).to_arrow_table()
+    import duckdb
+
+    timer = threading.Timer(RECURSION_S_MAX, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        return connection.sql(sql).to_arrow_table()
+    except duckdb.InterruptException as error:
+        text = f"recursive query did not end within {RECURSION_S_MAX:g} s"
+        raise StatementTooComplex(f"{text}; add a condition that ends it") from error
+    finally:
+        timer.cancel()
 
 
 def _with_column(table: pa.Table) -> pa.Table:

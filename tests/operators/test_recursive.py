@@ -205,3 +205,17 @@ def test_step_that_is_not_row_by_row_is_computed_as_a_whole(sql: str) -> None:
     view.insert((1, 2), (2, 3))
     view.insert((1, 3, "a"), into=1)
     view.verify()
+
+
+def test_recursion_computed_as_a_whole_that_does_not_end_is_an_error_of_the_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sql = f"{R}(n) AS (SELECT k FROM t1 UNION ALL (SELECT n FROM r ORDER BY n LIMIT 1)) SELECT n FROM r"
+    view = view_of(sql, TABLES)
+    assert view.compiled.maintenance == "recompute"
+    monkeypatch.setattr("streamsql.operators.duck.RECURSION_S_MAX", 0.05)
+    view.insert((1, 2, "a"), into=1)
+    assert not view.output
+    assert [(e.sqlstate, e.weight) for e in view.errors] == [("54001", 1)]
+    view.delete((1, 2, "a"), out_of=1)
+    assert [e.weight for e in view.errors] == [1, -1]
