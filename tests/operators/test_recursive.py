@@ -63,7 +63,6 @@ QUERIES = {
     "components": f"{R}(n, m) AS (SELECT a, a FROM t0 UNION SELECT b, b FROM t0 UNION SELECT t0.b, r.m FROM r JOIN t0 ON t0.a = r.n) "
     "SELECT n, min(m) FROM r GROUP BY n",
 }
-BY_KEY = {"path without a node twice", "unnest in the step"}
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -77,8 +76,7 @@ def test_recursion_equals_batch_at_every_tick(name: str, seed: int) -> None:
 def test_recursion_is_incremental(name: str) -> None:
     view = view_of(QUERIES[name], TABLES)
     assert any(isinstance(n.operator, recursive.Recursive) for n in view.circuit)
-    expected = "recompute per key" if name in BY_KEY else "incremental"
-    assert view.compiled.maintenance == expected
+    assert view.compiled.maintenance == "incremental"
 
 
 CLOSURE = QUERIES["transitive closure"]
