@@ -28,16 +28,16 @@ def test_all_calls_of_a_window_equal_their_query(window: str) -> None:
     append_only = seed % 3 == 0
     check_sql(
         over_shapes.TOGETHER[window], [over_shapes.table(append_only=append_only)], seed,
-        ticks=4, most=8,
+        ticks=3, most=8,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", random.Random(4).sample(sorted(over_shapes.ALONE), 24))
+@pytest.mark.parametrize("shape", random.Random(4).sample(sorted(over_shapes.ALONE), 16))
 def test_call_by_itself_equals_its_query(shape: str) -> None:
     check_sql(over_shapes.ALONE[shape], [over_shapes.table()], len(shape), ticks=3, most=9)
 
 
-@pytest.mark.parametrize("window", over_shapes.TOGETHER)
+@pytest.mark.parametrize("window", list(over_shapes.TOGETHER)[::3])
 def test_over_is_incremental(window: str) -> None:
     view = view_of(over_shapes.TOGETHER[window], [over_shapes.table()])
     assert overs(view) and view.compiled.maintenance == "incremental"

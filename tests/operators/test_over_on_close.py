@@ -58,7 +58,7 @@ def over(view: View) -> Over:
     return found
 
 
-def arrivals(seed: int, n: int = 22) -> list[Row]:
+def arrivals(seed: int, n: int = 18) -> list[Row]:
     """Distinct rows, somewhat out of order."""
     rng = random.Random(seed)
     rows = list(dict.fromkeys(table().random_row(rng) for _ in range(n)))

@@ -21,11 +21,11 @@ def test_over_follows_every_statement(seed: int, tmp_path: Path) -> None:
     pair = make_pair(tmp_path)
     pair.create_views()
     history = History(seed)
-    for i in range(14):
+    for i in range(9):
         statement = history.step()
         pair.run(statement)
         pair.check(f"after {statement} (seed {seed})")
-        if i == 7:
+        if i == 5:
             pair.restart()
     pair.check_ad_hoc()
     for table in ("t", "u", "e"):
@@ -38,13 +38,13 @@ def test_over_follows_every_statement(seed: int, tmp_path: Path) -> None:
 def test_over_made_over_filled_tables(seed: int, tmp_path: Path) -> None:
     pair = make_pair(tmp_path)
     history = History(seed)
-    for _ in range(15):
+    for _ in range(10):
         pair.run(history.step())
     pair.create_views()
     for shape in OVER_SHAPES:
         plan = pair.db.execute(f"EXPLAIN MATERIALIZED VIEW mv_{shape.name}").fetchall()
         assert plan[0] == ("Maintenance: incremental",), shape.name
-    for _ in range(4):
+    for _ in range(3):
         statement = history.step()
         pair.run(statement)
         pair.check(f"after {statement} (seed {seed})")
