@@ -36,7 +36,7 @@ SQL = "SELECT t0.t, s, t1.t, w FROM t0 {join} t1 ON t0.k = t1.k AND t0.t {op} t1
 @settings(max_examples=1, deadline=None)
 def test_asof_join_equals_batch_at_every_tick(join: str, op: str, keys: str, seed: int) -> None:
     sql = f"SELECT * FROM t0 {join} t1 ON {keys}t0.t {op} t1.t"
-    check_sql(sql, [TRADES, QUOTES], seed, ticks=8, most=9)
+    check_sql(sql, [TRADES, QUOTES], seed, most=9)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_on_close_every_row_comes_once_and_right_however_ticks_are_cut(
 def test_on_close_frees_what_is_behind_the_watermark() -> None:
     sql = "SELECT t0.ts, t1.v FROM t0 ASOF JOIN t1 ON t0.k = t1.k AND t0.ts >= t1.ts"
     view = view_of(sql, [timed(5, 0)] * 2, ON_CLOSE)
-    for i in range(1000):
+    for i in range(300):
         view.step([(1, (at(i), i % 3, i), 1), (0, (at(i), i % 3, i), 1)])
-    assert sum(view.output.values()) == 994
+    assert sum(view.output.values()) == 294
     assert view.state_rows() < 30
 
 

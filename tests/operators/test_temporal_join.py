@@ -248,11 +248,11 @@ def test_superseded_versions_are_freed() -> None:
     view = view_of(VERSIONED.format("JOIN", ""), tables())
     row = (1, at(0), 0)
     view.step([(1, row, 1)])
-    for i in range(1, 1000):
+    for i in range(1, 300):
         new = (1, at(i), i)
         view.step([(1, row, -1), (1, new, 1), (0, (at(i), 1), 1)])
         row = new
-    assert sum(view.output.values()) == 998
+    assert sum(view.output.values()) == 298
     assert view.state_rows() < 10
 
 

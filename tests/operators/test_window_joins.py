@@ -66,9 +66,9 @@ def test_a_thousand_windows_leave_flat_memory(name: str, on_close: bool) -> None
     view = view_of(QUERIES[name], [TIMED] * 3, Options(on_close=on_close))
     view.checks = None
     seen = []
-    for first in range(0, 1000, 20):
-        view.step(windows(first, 20))
-        if first in (480, 980):
+    for first in range(0, 1000, 50):
+        view.step(windows(first, 50))
+        if first in (450, 950):
             view.restart()
             seen.append(held(view))
     assert view.compiled.maintenance == "incremental"
