@@ -318,7 +318,13 @@ def rebuild_readers(redefinition: Redefinition, relation: Relation) -> tuple[Ddl
             for c, p in zip(layout.columns, layout.positions, strict=True)
         ]
         redefinition.layouts[layout.oid] = replace(layout, columns=Schema(tuple(columns)))
-    return rebind_all(redefinition, readers)
+    again = rebind_all(redefinition, readers)
+    for reader in readers:  # they stay, but on relations whose columns are others now
+        if reader.kind == "index":
+            redefinition.move_index(reader, catalog.relations[int(reader.extra["of"])])
+        elif reader.kind == "subscription":
+            redefinition.carry_subscription(reader)
+    return again
 
 
 def set_default(

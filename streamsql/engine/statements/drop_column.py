@@ -106,6 +106,8 @@ def dependents_of_columns(
             ):
                 users.append(dependent)
             continue
+        if dependent.kind == "subscription":  # goes on with the columns that are left
+            continue
         logical, physical = used_columns(dependent, catalog, relation.oid)
         if logical & gone:
             users.append(dependent)
