@@ -150,7 +150,7 @@ def _native(source: SqlType, target: SqlType, timezone: str) -> bool:
 
 
 def _nested_sql(sql: str, source: SqlType, target: SqlType, timezone: str) -> str | None:
-    """A cast from struct to struct, or of arrays of them, field by field: no UDF returns structs."""
+    """A cast from struct to struct, or of arrays of them, by field: no UDF returns structs."""
     if source.kind is Kind.STRUCT and target.kind is Kind.STRUCT:
         names = [name.replace('"', '""') for name, _ in target.fields]
         fields = [

@@ -222,7 +222,7 @@ def _distinct_order(
     order_by: Sequence[SortKey],
     position: int | None,
 ) -> tuple[SortKey, ...]:
-    """The sort keys, each replaced by the argument it names: by what is written, not its coercion."""
+    """The sort keys, each replaced by the argument it names: by what is written, not as coerced."""
     from streamsql.core.errors import InvalidColumnReference
 
     found = []

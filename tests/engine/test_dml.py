@@ -238,7 +238,9 @@ def test_update_of_several_columns_from_one_subquery(db, rows, fails):
     db.execute("INSERT INTO s VALUES (1, 'x', 10)")
     db.execute("UPDATE t SET (k, n) = (SELECT s.k, s.n + t.n FROM s WHERE s.id = t.id)")
     assert rows("SELECT id, k, n FROM t") == [(1, "x", Decimal("11.00")), (2, None, None)]
-    db.execute("UPDATE t SET (k, n) = (SELECT 'y', 5 UNION ALL SELECT 'z', 6 ORDER BY 1 LIMIT 1), ok = false")
+    db.execute(
+        "UPDATE t SET (k, n) = (SELECT 'y', 5 UNION ALL SELECT 'z', 6 ORDER BY 1 LIMIT 1), ok = false"
+    )
     assert rows("SELECT k, n, ok FROM t") == [("y", Decimal("5.00"), False)] * 2
     fails("UPDATE t SET (k, n) = (SELECT 'y' FROM s)", "42601")
     fails("UPDATE t SET (k, n) = (SELECT 'y', 1 FROM t)", "21000")

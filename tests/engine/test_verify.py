@@ -120,13 +120,17 @@ def test_only_rounding_cancels(given, left):
     assert [(*r, w) for r, w in zip(rows, found.weights.tolist(), strict=True)] == left
 
 
-def test_aggregates_that_show_the_order_of_arrival_are_verified_by_arrival(db: streamsql.Database) -> None:
+def test_aggregates_that_show_the_order_of_arrival_are_verified_by_arrival(
+    db: streamsql.Database,
+) -> None:
     n = 300_000  # more than DuckDB reads with one thread
     db.execute("CREATE TABLE arrivals (id INT PRIMARY KEY, k INT, v INT)")
     ids = pa.array(range(n), pa.int32())
     columns = {"id": ids, "k": pc.cast(pc.bit_wise_and(ids, 1), pa.int32()), "v": ids}
     db.insert("arrivals", pa.table(columns))
-    db.execute("CREATE MATERIALIZED VIEW o AS SELECT k, array_agg(v) AS a, first_value(v) AS f FROM arrivals GROUP BY k")
+    db.execute(
+        "CREATE MATERIALIZED VIEW o AS SELECT k, array_agg(v) AS a, first_value(v) AS f FROM arrivals GROUP BY k"
+    )
     db.execute("UPDATE arrivals SET v = -1 WHERE id = 4")
     assert db.execute("VERIFY MATERIALIZED VIEW o").fetchall() == []
     assert db.execute("SELECT a[1:3], a[150000] FROM o WHERE k = 0").fetchall() == [([0, 2, 6], -1)]

@@ -8,7 +8,8 @@ from streamsql.dialect.utility.kinds import object_kind
 
 
 def parse_comment(parser: Parser) -> Statement:
-    """COMMENT ON kind n IS {'text' | NULL}; COLUMN takes relation.column, CONSTRAINT its name ON the table."""
+    """COMMENT ON kind n IS {'text' | NULL}; COLUMN takes relation.column, CONSTRAINT its name ON a
+    table."""
     parser.expect("COMMENT", "ON")
     column = None
     if parser.accept("COLUMN"):

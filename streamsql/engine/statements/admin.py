@@ -124,8 +124,8 @@ def run_verify(
     plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
     if any(isinstance(node, Join) and node.is_temporal for node in walk_plan(plan)):
         raise FeatureNotSupported(
-            f'"{relation.name}" can not be verified: a temporal join shows what its right side held '
-            "when each row came, which is not kept",
+            f'"{relation.name}" can not be verified: a temporal join shows what its right side '
+            "held when each row came, which is not kept",
         )
     kept = engine.views.get(relation.oid)
     if kept is not None and any(isinstance(n.operator, Stamp) for n in kept.compiled.nodes):

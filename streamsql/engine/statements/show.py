@@ -67,7 +67,11 @@ SHAPES: dict[str, Columns] = {
     "subscriptions": SUBSCRIPTION_COLUMNS,
     "subscription cursors": CURSOR_COLUMNS,
     "processlist": (
-        ("Id", BIGINT), ("User", TEXT), ("Database", TEXT), ("State", TEXT), ("Seconds", BIGINT),
+        ("Id", BIGINT),
+        ("User", TEXT),
+        ("Database", TEXT),
+        ("State", TEXT),
+        ("Seconds", BIGINT),
         ("Info", TEXT),
     ),
     "functions": (("Name", TEXT), ("Kind", TEXT)),

@@ -113,9 +113,9 @@ def _over_array(
     elements = _elements(array)
     if elements is not None:
         return _over_elements(binder, symbol, value, elements, every, position)
-    element = array.type.element
-    if element is not None and element.kind not in _NESTED and symbol in _QUANTIFIED:
-        binder.call(symbol, [value, Literal(value=None, type=element)], position)  # its errors
+    item = array.type.element
+    if item is not None and item.kind not in _NESTED and symbol in _QUANTIFIED:
+        binder.call(symbol, [value, Literal(value=None, type=item)], position)  # its errors
         return binder.call(f"{symbol} {'all' if every else 'any'}", [value, array], position)
     moved = push_down_levels(array, 1)
     name, args, schema = resolve_set_returning("unnest", [moved], position)

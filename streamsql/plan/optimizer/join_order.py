@@ -19,8 +19,8 @@ from streamsql.plan.optimizer.predicates import (
     filtered,
     holds_subquery,
     is_volatile,
-    reads_clock,
     parts_of,
+    reads_clock,
 )
 from streamsql.plan.visit import remap_columns, row_columns, shift_columns, transform_plan
 
