@@ -16,6 +16,7 @@ from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions import registry
 from streamsql.functions.expressions import AggregateCall, ColumnRef, Literal, WindowCall
+from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.recursive import Recursive
 from streamsql.plan.nodes import Aggregate, LogicalPlan, TimeWindow, Window
 from streamsql.plan.properties import orders_rows, unique_keys
@@ -35,7 +36,14 @@ def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) ->
         return True
     bases = [engine.catalog.known(s.relation_id) for s in scans(plan)]
     bounded = any(b is not None and b.watermark_column is not None for b in bases)
-    return bounded and _has_time_window(plan)
+    return bounded and (_has_time_window(plan) or _judges_rows(relation, engine))
+
+
+def _judges_rows(relation: Relation, engine: Engine) -> bool:
+    """Whether the view holds a join that leaves out rows whose partners' time was over."""
+    view = engine.views.get(relation.oid)
+    operators = [] if view is None else view.compiled.operators
+    return any(isinstance(o, IntervalJoin) for o in operators)
 
 
 def _stopped(relation: Relation, engine: Engine) -> bool:

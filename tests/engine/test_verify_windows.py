@@ -46,3 +46,19 @@ def test_view_definition_says_when_windows_are_emitted() -> None:
     with filled() as db:
         text = db.execute("SELECT pg_get_viewdef('final'::regclass)").fetchall()[0][0]
         assert text.endswith("EMIT ON WINDOW CLOSE;")
+
+
+def test_rows_too_late_for_partners_are_no_differences() -> None:
+    with streamsql.connect() as db:
+        for table in ("a", "b"):
+            db.execute(f"CREATE TABLE {table} (k INT, id INT, t TIMESTAMP, WATERMARK FOR t AS t)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW near AS SELECT a.id AS a, b.id AS b FROM a JOIN b ON "
+            "a.t BETWEEN b.t AND b.t + INTERVAL '1 minute' AND a.k = b.k"
+        )
+        db.execute("INSERT INTO b VALUES (7, 1, '2024-06-01 10:00')")
+        db.execute("INSERT INTO a VALUES (7, 1, '2024-06-01 10:00:30'), (7, 2, '2024-06-01 11:00')")
+        db.execute("INSERT INTO a VALUES (7, 3, '2024-06-01 10:00:20')")
+        assert db.execute("SELECT * FROM near").fetchall() == [(1, 1)]
+        assert len(db.execute("SELECT * FROM streamsql.late_rows").fetchall()) == 1
+        assert db.execute("VERIFY MATERIALIZED VIEW near").fetchall() == []
