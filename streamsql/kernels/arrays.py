@@ -18,3 +18,21 @@ def int64s(values: npt.NDArray[np.int64]) -> Int64Array:
     if values.dtype == np.int64 and flags.c_contiguous and flags.writeable:
         return values
     return np.array(values, np.int64)
+
+
+def lengthen(owner: object, name: str, size: int, fill: int = 0) -> None:
+    """Make the array `owner.name` longer along its first axis, with `fill` in what is new.
+
+    Where nobody else holds the array, large memory is not copied: the system moves its pages.
+    """
+    array = owner.__dict__.pop(name)
+    old, shape = len(array), (size, *array.shape[1:])
+    try:
+        array.resize(shape)
+    except ValueError:  # somebody does, or it is a part of something larger
+        longer = np.zeros(shape, array.dtype)
+        longer[:old] = array
+        array = longer
+    if fill:
+        array[old:] = fill
+    setattr(owner, name, array)

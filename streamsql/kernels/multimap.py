@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
-from streamsql.kernels.arrays import int64s
+from streamsql.kernels.arrays import int64s, lengthen
 from streamsql.kernels.bits import prefetch
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hash_loops import AHEAD
@@ -137,8 +137,8 @@ class Multimap:
         slots, new_rows = self.index.upsert_rows(h0, h1)
         if self.index.num_slots > self._heads.size:
             size = 2 * self.index.num_slots + 16
-            self._heads = _extended(self._heads, size, END)
-            self._counts = _extended(self._counts, size, 0)
+            lengthen(self, "_heads", size, END)
+            lengthen(self, "_counts", size)
         if new_rows.size:
             self._counts[slots[new_rows]] = 0
         top = int(rows.max())
@@ -146,8 +146,8 @@ class Multimap:
             if top > ROWS_MAX:
                 raise ProgramLimitExceeded("an indexed relation holds at most 2147483647 rows")
             size = min(top + top // 2 + 16, ROWS_MAX + 1)
-            self._following = _extended(self._following, size, END)
-            self._previous = _extended(self._previous, size, UNLINKED)
+            lengthen(self, "_following", size, END)
+            lengthen(self, "_previous", size, UNLINKED)
         _link(slots, rows, self._heads, self._counts, self._following, self._previous)
 
     def unlink(self, rows: Int64Array) -> None:
@@ -189,9 +189,3 @@ class Multimap:
             alive = weights[out_row[:m]] != 0
             return out_probe[:m][alive], out_row[:m][alive]
         return out_probe[:m], out_row[:m]
-
-
-def _extended(array: npt.NDArray[np.int32], size: int, fill: int) -> npt.NDArray[np.int32]:
-    out = np.full(size, fill, np.int32)
-    out[: array.size] = array
-    return out

@@ -7,6 +7,9 @@ when it grows, and what is freed is used again.
 
 from __future__ import annotations
 
+import ctypes
+import struct
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,6 +17,7 @@ import pyarrow as pa
 from streamsql.core.errors import NegativeWeight
 from streamsql.kernels import ordered_loops as loops
 from streamsql.kernels.arrays import int64s
+from streamsql.kernels.memory import HUGE_PAGE, Block, zeroed_block
 from streamsql.kernels.ordered_nodes import (
     BYTES,
     CAPACITY,
@@ -23,6 +27,7 @@ from streamsql.kernels.ordered_nodes import (
     HEAD_WORDS,
     HEIGHT_MAX,
     KINDS,
+    LEAVES,
     MADE,
     PAGE_BITS,
     PAGES,
@@ -31,6 +36,7 @@ from streamsql.kernels.ordered_nodes import (
     ROOT,
     TEXT_SIZES,
     TEXTS,
+    TOGETHER,
     TOTAL,
     WORDS,
     node_bytes,
@@ -63,12 +69,14 @@ class OrderedTree:
         self.words = words
         self._kinds = np.full(words, PLAIN, np.int64) if kinds is None else kinds
         self._path = np.zeros(2 * HEIGHT_MAX, np.int64)
+        self._leaves = np.zeros(2 * TOGETHER, np.int64)
         self._head = np.zeros(HEAD_WORDS, np.int64)
         self._at = pa.py_buffer(self._head).address
         self._put(BYTES, node_bytes(words))
         self._put(WORDS, words)
         self._put(KINDS, pa.py_buffer(self._kinds).address)
         self._put(PATH, pa.py_buffer(self._path).address)
+        self._put(LEAVES, pa.py_buffer(self._leaves).address)
         self.clear()
 
     def _put(self, field: int, value: int) -> None:
@@ -79,20 +87,20 @@ class OrderedTree:
         for field in (ROOT, MADE, ENTRIES, TOTAL, ERROR):
             self._put(field, 0)
         self._put(FREE, -1)
-        self._blocks: list[npt.NDArray[np.uint8]] = []
+        self._blocks: list[Block] = []
         self._pages_at = np.empty(0, np.int64)
         self._more_pages()
         self._put(MADE, 1)  # node 0 is the root, an empty leaf
-        self._blocks[0][:16].view(np.int32)[:] = (0, 0, -1, -1)
+        ctypes.memmove(self._blocks[0].address, struct.pack("iiii", 0, 0, -1, -1), 16)
 
     def _more_pages(self) -> None:
-        """A quarter more pages, in one block: few allocations, none large enough to be a pause
-        (numpy asks for huge memory pages where a block is large)."""
-        size, more = node_bytes(self.words) << PAGE_BITS, max(1, self._pages_at.size // 4)
-        block = np.empty(size * more, np.uint8)
+        """A quarter more pages, in one block: few allocations, none large enough to be a pause; on
+        huge memory pages as soon as one of those would be a quarter."""
+        size, had = node_bytes(self.words) << PAGE_BITS, self._pages_at.size
+        wanted = size * max(1, had // 4)
+        block = zeroed_block(max(wanted, HUGE_PAGE) if size * had >= 2 * HUGE_PAGE else wanted)
         self._blocks.append(block)
-        start = pa.py_buffer(block).address
-        new = np.arange(start, start + size * more, size)
+        new = block.address + size * np.arange(block.size // size)
         self._pages_at = np.concatenate([self._pages_at, new])
         self._put(PAGES, pa.py_buffer(self._pages_at).address)
         self._put(CAPACITY, self._pages_at.size << PAGE_BITS)
@@ -122,7 +130,7 @@ class OrderedTree:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(block.nbytes for block in self._blocks)
+        return sum(block.size for block in self._blocks)
 
     def __len__(self) -> int:
         return self.entries

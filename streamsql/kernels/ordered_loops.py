@@ -17,6 +17,7 @@ from streamsql.kernels.ordered_nodes import (
     FREE,
     HEIGHT_MAX,
     KEYS,
+    LEAVES,
     LEVEL,
     MADE,
     NEGATIVE,
@@ -27,6 +28,7 @@ from streamsql.kernels.ordered_nodes import (
     PREVIOUS,
     ROOT,
     SIZE,
+    TOGETHER,
     TOTAL,
     WORDS,
     at,
@@ -35,11 +37,12 @@ from streamsql.kernels.ordered_nodes import (
     compare_keys,
     copy_down,
     descend,
-    descend_to,
+    leaves_of,
     lower_slot,
     merge_up,
     open_slot,
     split_for,
+    upper_slot,
 )
 
 FIRST_AT_LEAST, FIRST_ABOVE, LAST_AT_MOST, LAST_BELOW, EQUAL = range(5)
@@ -72,6 +75,8 @@ def add(t: Int, keys: Int, weights: Array, start: Int, old: Array, new: Array) -
         if load_i64(t + FREE) < 0 and load_i64(t + MADE) + HEIGHT_MAX > load_i64(t + CAPACITY):
             return i
         key = keys + stride * i
+        if (i - start) % TOGETHER == 0:
+            leaves_of(t, key, stride, min(TOGETHER, weights.size - i), words, 1, 0)
         if depth < 0 or not _covers(t, words, at(t, load_i64(path + 16 * depth)), key):
             depth = descend(t, key)
         leaf = at(t, load_i64(path + 16 * depth))
@@ -136,6 +141,13 @@ def _before(t: Int, node: Int, slot: Int) -> Int:
     return -1
 
 
+@device
+def place_in(t: Int, node: Int, key: Int, words: Int, above: Int) -> Int:
+    """First slot of a leaf with a key not below `key`, or, with `above`, above it; may be its end."""
+    leaf = at(t, node)
+    return upper_slot(t, words, leaf, key) if above else lower_slot(t, words, leaf, key)
+
+
 @kernel
 def seek(
     t: Int, keys: Int, mode: Int, words: Int, prefix: Int, stride: Int, cursors: Array
@@ -145,13 +157,15 @@ def seek(
     words: keys are compared by their first so many words. prefix: the first so many words of the
     entry must be the key's (its group), else there is none. stride: bytes from key to key.
     """
-    path = load_i64(t + PATH)
+    leaves = load_i64(t + LEAVES)
     whole = 8 * load_i64(t + WORDS)
+    above = 1 if mode in (FIRST_ABOVE, LAST_AT_MOST) else 0
     for i in range(cursors.size):
         key = keys + stride * i
-        above = mode in (FIRST_ABOVE, LAST_AT_MOST)
-        depth = descend_to(t, key, words, above)
-        node, slot = load_i64(path + 16 * depth), load_i64(path + 16 * depth + 8)
+        if i % TOGETHER == 0:
+            leaves_of(t, key, stride, min(TOGETHER, cursors.size - i), words, above, 0)
+        node = load_i64(leaves + 16 * (i % TOGETHER))
+        slot = place_in(t, node, key, words, above)
         if mode in (LAST_AT_MOST, LAST_BELOW):
             cursor = _before(t, node, slot - 1)
         else:
@@ -178,12 +192,14 @@ def key_at(t: Int, stride: Int, cursor: Int) -> Int:
 def ends(t: Int, groups: Int, last: Int, values: Array, counts: Array) -> None:
     """Of each group's first (or last) entry the word behind the group, and its count: int64[n]; 0
     and 0 where the group has none. groups: address of int64[n]."""
-    path = load_i64(t + PATH)
+    leaves = load_i64(t + LEAVES)
     whole = 8 * load_i64(t + WORDS)
     for i in range(values.size):
         key = groups + 8 * i
-        depth = descend_to(t, key, 1, last != 0)
-        node, slot = load_i64(path + 16 * depth), load_i64(path + 16 * depth + 8)
+        if i % TOGETHER == 0:
+            leaves_of(t, key, 8, min(TOGETHER, values.size - i), 1, last, 0)
+        node = load_i64(leaves + 16 * (i % TOGETHER))
+        slot = place_in(t, node, key, 1, last)
         cursor = _before(t, node, slot - 1) if last != 0 else _after(t, node, slot)
         values[i], counts[i] = 0, 0
         if cursor >= 0:
@@ -242,14 +258,16 @@ def step(t: Int, cursors: Array, forward: Int, prefix: Int, out: Array) -> None:
 def rank(t: Int, keys: Int, words: Int, above: Int, stride: Int, ranks: Array) -> None:
     """ranks[i] = sum of the counts of all entries below key i; with `above`, of those not above
     it."""
-    path = load_i64(t + PATH)
+    leaves = load_i64(t + LEAVES)
     for i in range(ranks.size):
-        depth = descend_to(t, keys + stride * i, words, above)
-        total = 0
-        for d in range(depth + 1):
-            counts = at(t, load_i64(path + 16 * d)) + COUNTS
-            for slot in range(load_i64(path + 16 * d + 8)):
-                total += load_i64(counts + 8 * slot)
+        key = keys + stride * i
+        if i % TOGETHER == 0:
+            leaves_of(t, key, stride, min(TOGETHER, ranks.size - i), words, above, 1)
+        node = load_i64(leaves + 16 * (i % TOGETHER))
+        total = load_i64(leaves + 16 * (i % TOGETHER) + 8)
+        counts = at(t, node) + COUNTS
+        for slot in range(place_in(t, node, key, words, above)):
+            total += load_i64(counts + 8 * slot)
         ranks[i] = total
 
 

@@ -10,9 +10,9 @@ Keys below a node's first key belong to its first child.
 A tree is known by the address `t` of its head, int64[16]: what changes (root, nodes made, head of
 the free nodes, entries, total count, error), then where things are: the table of pages and how
 many nodes they hold, the size of a node, the words of a key, their kinds (int64 a word), the
-addresses and sizes of the texts that text words name (`text_pool`), and a scratch array for the
-way from root to leaf, (node, slot) by level. Only addresses are
-passed on: numba counts references to arrays at every call, which costs more than a comparison.
+addresses and sizes of the texts that text words name (`text_pool`), and two scratch arrays: for the
+way from root to leaf, (node, slot) by level, and for `leaves_of`. Only addresses are passed on:
+numba counts references to arrays at every call, which costs more than a comparison.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from streamsql.kernels.bits import (
     load_i64,
     load_u8,
     load_u64,
+    prefetch,
     store_i32,
     store_i64,
 )
@@ -37,8 +38,11 @@ KEYS = CHILDREN + 4 * ORDER
 HEIGHT_MAX = 16
 
 ROOT, MADE, FREE, ENTRIES, TOTAL, ERROR = (8 * i for i in range(6))
-PAGES, CAPACITY, BYTES, WORDS, KINDS, TEXTS, TEXT_SIZES, PATH = (8 * i for i in range(6, 14))
+PAGES, CAPACITY, BYTES, WORDS, KINDS, TEXTS, TEXT_SIZES, PATH, LEAVES = (
+    8 * i for i in range(6, 15)
+)
 HEAD_WORDS = 16
+TOGETHER = 16  # keys whose leaves are looked for at once
 OK, NEGATIVE = 0, 1
 
 PLAIN, TEXT, TEXT_DESCENDING = 0, 1, 2
@@ -172,7 +176,8 @@ def open_slot(base: Int, slot: Int, stride: Int) -> None:
     if n > 0:
         c, k, s = base + COUNTS + 8 * slot, base + CHILDREN + 4 * slot, base + KEYS + stride * slot
         _copy_up(c, c + 8, 8 * n)
-        _copy_up(k, k + 4, 4 * n)
+        if load_i32(base + LEVEL) > 0:
+            _copy_up(k, k + 4, 4 * n)
         _copy_up(s, s + stride, stride * n)
     store_i32(base + SIZE, size + 1)
 
@@ -185,7 +190,8 @@ def close_slot(base: Int, slot: Int, stride: Int) -> None:
     if n > 0:
         c, k, s = base + COUNTS + 8 * slot, base + CHILDREN + 4 * slot, base + KEYS + stride * slot
         copy_down(c + 8, c, 8 * n)
-        copy_down(k + 4, k, 4 * n)
+        if load_i32(base + LEVEL) > 0:
+            copy_down(k + 4, k, 4 * n)
         copy_down(s + stride, s, stride * n)
     store_i32(base + SIZE, size - 1)
 
@@ -354,21 +360,54 @@ def descend(t: Int, key: Int) -> Int:
 
 
 @device
-def descend_to(t: Int, key: Int, words: Int, above: Int) -> Int:
-    """Like `descend`, by the first `words` words: to the leaf where keys not below `key` begin, or,
-    with `above`, keys above it. Returns the depth; the leaf's slot is the place, which may be its
-    end."""
-    path = load_i64(t + PATH)
-    node, depth = load_i64(t + ROOT), 0
-    while True:
-        p = at(t, node)
-        slot = upper_slot(t, words, p, key) if above else lower_slot(t, words, p, key)
-        leaf = load_i32(p + LEVEL) == 0
-        if not leaf:
-            slot = max(slot - 1, 0)
-        store_i64(path + 16 * depth, node)
-        store_i64(path + 16 * depth + 8, slot)
-        if leaf:
-            return depth
-        node = load_i32(p + CHILDREN + 4 * slot)
-        depth += 1
+def _still_below(t: Int, words: Int, base: Int, slot: Int, key: Int, above: Int) -> bool:
+    """Whether the search for `key` goes on below the child that the one before it went to."""
+    stride = 8 * load_i64(t + WORDS)
+    bound = base + KEYS + stride * slot
+    if slot > 0:
+        order = compare_keys(t, words, bound, key)
+        if order > 0 or (order == 0 and above == 0):
+            return False
+    if slot + 1 >= load_i32(base + SIZE):
+        return True
+    order = compare_keys(t, words, bound + stride, key)
+    return order > 0 or (order == 0 and above == 0)
+
+
+@device
+def leaves_of(t: Int, key: Int, stride: Int, n: Int, words: Int, above: Int, ranked: Int) -> None:
+    """Where keys not below each of n <= TOGETHER keys begin, or, with `above`, keys above it: (leaf,
+    rows before the leaf; 0 unless `ranked`) by key in the scratch array LEAVES. The place may be
+    the leaf's end.
+
+    All keys go down level by level, so that the nodes of a level come from memory at the same time,
+    and the leaves are on their way when this returns: a large tree would else be waited for at
+    every node. Keys in order are best. key: address of the first; stride: bytes from key to key;
+    words: keys are compared by their first so many words.
+    """
+    out = load_i64(t + LEAVES)
+    root = load_i64(t + ROOT)
+    for j in range(n):
+        store_i64(out + 16 * j, root)
+        store_i64(out + 16 * j + 8, 0)
+    for _ in range(load_i32(at(t, root) + LEVEL)):
+        last, slot, child, before = -1, 0, 0, 0
+        for j in range(n):
+            node = load_i64(out + 16 * j)
+            p = at(t, node)
+            own = key + stride * j
+            if node != last or not _still_below(t, words, p, slot, own, above):
+                last = node
+                slot = upper_slot(t, words, p, own) if above else lower_slot(t, words, p, own)
+                slot = max(slot - 1, 0)
+                child = load_i32(p + CHILDREN + 4 * slot)
+                c = at(t, child)
+                for line in range(0, KEYS + 8 * load_i64(t + WORDS) * ORDER, 64):
+                    prefetch(c + line)
+                if ranked:
+                    before = 0
+                    for s in range(slot):
+                        before += load_i64(p + COUNTS + 8 * s)
+            store_i64(out + 16 * j, child)
+            if ranked:
+                store_i64(out + 16 * j + 8, load_i64(out + 16 * j + 8) + before)

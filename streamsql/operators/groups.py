@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.schema import Schema
+from streamsql.kernels.arrays import lengthen
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
@@ -149,22 +150,9 @@ class Groups:
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
             size = max(slots, len(self.cells) * 3 // 2)
-            self._lengthen("cells", size)
-            self._lengthen("key_row", size)
+            lengthen(self, "cells", size)
+            lengthen(self, "key_row", size)
             self._base = self.cells.ctypes.data
-
-    def _lengthen(self, name: str, size: int) -> None:
-        """Add zeros to one of our arrays. Where nobody else holds it, large memory is not copied:
-        the system moves its pages."""
-        array = self.__dict__.pop(name)
-        shape = (size, *array.shape[1:])
-        try:
-            array.resize(shape)
-        except ValueError:  # somebody does, or it is a part of something larger
-            longer = np.zeros(shape, np.int64)
-            longer[: len(array)] = array
-            array = longer
-        setattr(self, name, array)
 
     def touch(
         self, slots: Int64Array, weights: Int64Array, distinct: Int64Array | None = None
