@@ -18,8 +18,9 @@ from streamsql.functions import registry
 from streamsql.functions.expressions import AggregateCall, ColumnRef, Literal, WindowCall
 from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.recursive import Recursive
-from streamsql.plan.nodes import Aggregate, LogicalPlan, TimeWindow, Window
+from streamsql.plan.nodes import Aggregate, Join, LogicalPlan, Scan, TimeWindow, Window
 from streamsql.plan.properties import orders_rows, unique_keys
+from streamsql.plan.visit import walk_plan
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -87,6 +88,26 @@ def _shows_arrival(plan: Aggregate, call: AggregateCall) -> bool:
         return False
     columns = {e.index for e in ordered if isinstance(e, ColumnRef)} | set(plan.keys)
     return not any(columns.issuperset(key) for key in unique_keys(plan.input))
+
+
+def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
+    """Whether windows judge pairs of a join by the watermarks of both its sides: a replay does not
+    know how far the other side was when a row came."""
+    over: list[LogicalPlan] = [n for n in walk_plan(plan) if isinstance(n, TimeWindow)]
+    if relation.emit == "on_window_close":
+        over.append(plan)
+    joins = (n for top in over for n in walk_plan(top) if isinstance(n, Join))
+    return any(_is_timed(j.left, engine) and _is_timed(j.right, engine) for j in joins)
+
+
+def _is_timed(plan: LogicalPlan, engine: Engine) -> bool:
+    """Whether rows with event times come up to here that no window has judged."""
+    if isinstance(plan, TimeWindow):
+        return False
+    if isinstance(plan, Scan):
+        base = engine.catalog.known(plan.relation_id)
+        return base is not None and base.watermark_column is not None
+    return any(_is_timed(i, engine) for i in plan.inputs())
 
 
 def _has_time_window(plan: LogicalPlan) -> bool:

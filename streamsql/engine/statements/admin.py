@@ -28,7 +28,7 @@ from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.plans import freeze, scans
 from streamsql.engine.reads.select import plan_sql, relation_table
-from streamsql.engine.rebuild import depends_on_arrival, rebuilt
+from streamsql.engine.rebuild import depends_on_arrival, depends_on_both_arrivals, rebuilt
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.statements.closeness import rounds_numerics, without_rounding
@@ -135,7 +135,14 @@ def run_verify(
             hint="now() in a comparison with a column in WHERE follows the clock and is verified.",
         )
     if depends_on_arrival(relation, plan, engine):
-        return engine.call(lambda: _verify_by_replay(engine, relation))
+        found = engine.call(lambda: _verify_by_replay(engine, relation))
+        if found.row_count and depends_on_both_arrivals(relation, plan, engine):
+            raise FeatureNotSupported(
+                f'"{relation.name}" can not be verified: its windows judge the rows of a join by '
+                "what both sides knew of time when they came, which is not kept",
+                hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
+            )
+        return found
     view = engine.read_view(stored=engine.maintained)
     wanted = {s.relation_id for s in scans(plan)} | {relation.oid}
     tables = view.tables(wanted)
