@@ -143,7 +143,8 @@ def _before(t: Int, node: Int, slot: Int) -> Int:
 
 @device
 def place_in(t: Int, node: Int, key: Int, words: Int, above: Int) -> Int:
-    """First slot of a leaf with a key not below `key`, or, with `above`, above it; may be its end."""
+    """First slot of a leaf whose key is not below `key`, or, with `above`, is above it; may be its
+    end."""
     leaf = at(t, node)
     return upper_slot(t, words, leaf, key) if above else lower_slot(t, words, leaf, key)
 

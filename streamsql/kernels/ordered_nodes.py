@@ -376,9 +376,9 @@ def _still_below(t: Int, words: Int, base: Int, slot: Int, key: Int, above: Int)
 
 @device
 def leaves_of(t: Int, key: Int, stride: Int, n: Int, words: Int, above: Int, ranked: Int) -> None:
-    """Where keys not below each of n <= TOGETHER keys begin, or, with `above`, keys above it: (leaf,
-    rows before the leaf; 0 unless `ranked`) by key in the scratch array LEAVES. The place may be
-    the leaf's end.
+    """Where keys not below each of n <= TOGETHER keys begin, or, with `above`, keys above it:
+    (leaf, rows before the leaf; 0 unless `ranked`) by key in the scratch array LEAVES. The place
+    may be the leaf's end.
 
     All keys go down level by level, so that the nodes of a level come from memory at the same time,
     and the leaves are on their way when this returns: a large tree would else be waited for at
