@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.1
+
+
+@contextmanager
+def ctrl_c() -> Iterator[threading.Event]:
+    """Within the block Ctrl-C sets the event, and raises nothing.
+
+    A KeyboardInterrupt could come between any two steps of a wait, and does not come at all in a
+    program that was started with the signal ignored (in the background of a script). A thread that
+    is not the main one hears no Ctrl-C: there the event is never set.
+    """
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
@@ -20,7 +46,7 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         return work()
     outcome: list[Any] = []
     failure: list[BaseException] = []
-    done = threading.Event()  # Thread.join may be left in a wrong state by a Ctrl-C
+    done = threading.Event()
 
     def run() -> None:
         try:
@@ -30,12 +56,12 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         finally:
             done.set()
 
-    threading.Thread(target=run, name="statement", daemon=True).start()
-    while not done.is_set():
-        try:
-            done.wait(_POLL_SECONDS)
-        except KeyboardInterrupt:
-            cancel()
+    with ctrl_c() as pressed:
+        threading.Thread(target=run, name="statement", daemon=True).start()
+        while not done.wait(_POLL_SECONDS):
+            if pressed.is_set():
+                pressed.clear()
+                cancel()
     if failure:
         raise failure[0]
     result: T = outcome[0]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streamsql_repl.answer import Backend, Column, ConnectionLost, Row, StatementFailed
+from streamsql_repl.interrupt import ctrl_c
 from streamsql_repl.screen import Screen
 from streamsql_repl.table import header_lines, layout_of, row_lines
 
@@ -146,13 +147,12 @@ class LiveView:
         """Until Ctrl-C, or the subscription ends. Raises: StatementFailed, ConnectionLost."""
         reader = threading.Thread(target=self._read, name="live-view", daemon=True)
         reader.start()
-        try:
-            while not self._ended.wait(_SECONDS_PER_FRAME):
-                self.draw(time.monotonic())
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self._stop(reader)
+        with ctrl_c() as pressed:
+            try:
+                while not (pressed.is_set() or self._ended.wait(_SECONDS_PER_FRAME)):
+                    self.draw(time.monotonic())
+            finally:
+                self._stop(reader)
         self.draw(time.monotonic() + _MARKED_SECONDS)
         if self._failure is not None:
             raise self._failure

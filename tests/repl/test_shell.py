@@ -150,7 +150,7 @@ def test_streaming_rows_appear_as_they_come() -> None:
 
 
 def test_ctrl_c_cancels_the_running_statement_and_the_shell_lives_on() -> None:
-    import _thread
+    import _thread  # its interrupt is a Ctrl-C to this process
 
     backend = FakeBackend()
     sh, _, err = shell(backend)

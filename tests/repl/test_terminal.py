@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -94,7 +96,9 @@ def test_history_file_is_private_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         assert state_folder() == tmp_path / "xdg" / "streamsql"
 
 
-def test_repl_on_a_pseudo_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
+def test_repl_on_a_pseudo_terminal(tmp_path: Path, before: Any) -> None:
+    """before: what the starting program does with Ctrl-C; a script's background job ignores it."""
     env = {
         **os.environ,
         "STREAMSQL_STATE_DIR": str(tmp_path),
@@ -108,6 +112,7 @@ def test_repl_on_a_pseudo_terminal(tmp_path: Path) -> None:
         encoding="utf-8",
         timeout=30,
         dimensions=(40, 100),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, before),
     )
     try:
         child.expect("in memory: nothing is kept")

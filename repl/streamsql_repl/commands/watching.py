@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from streamsql_repl.commands.registry import CommandFailed, command
+from streamsql_repl.interrupt import ctrl_c
 from streamsql_repl.live import LiveView, parse_live
 from streamsql_repl.shell import Shell
 
@@ -37,17 +38,17 @@ def watch(shell: Shell, argument: str) -> None:
     if not query:
         raise CommandFailed("\\watch: there is no statement to repeat")
     done = 0
-    try:
-        while True:
-            shell.screen.note(time.strftime(f"%a %d %b %Y %H:%M:%S (every {seconds:g}s)"))
-            if not shell.run_statement(query):
+    while True:
+        shell.screen.note(time.strftime(f"%a %d %b %Y %H:%M:%S (every {seconds:g}s)"))
+        if not shell.run_statement(query):
+            return
+        done += 1
+        if done == times:
+            return
+        with ctrl_c() as pressed:
+            if pressed.wait(seconds):
+                shell.screen.note("")
                 return
-            done += 1
-            if done == times:
-                return
-            time.sleep(seconds)
-    except KeyboardInterrupt:
-        shell.screen.note("")
 
 
 @command(
