@@ -79,8 +79,7 @@ class Operator(abc.ABC):
 
     Contract of `step`: input deltas may be empty and need not be consolidated; the output may be
     unconsolidated unless the subclass says more. A step with empty inputs must still be made when
-    a
-    watermark or the clock moved (`needs_time`). Weights of the output must make the accumulated
+    a watermark or the clock moved (`needs_time`). Weights of the output must make the accumulated
     output equal the operator's function of the accumulated inputs.
     """
 

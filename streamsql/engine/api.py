@@ -45,8 +45,8 @@ class Result:
     SELECT-like results ("SELECT", "FETCH"); complete for all others ("INSERT 0 3", "CREATE
     TABLE").
     batches: the rows, read once, positional field names c0…; may block for a SUBSCRIBE that
-    streams
-    (`streaming` is then True, and an empty batch may come as a heartbeat). notices: in order.
+    streams (`streaming` is then True, and an empty batch may come as a heartbeat). notices: in
+    order.
     """
 
     tag: str

@@ -185,9 +185,8 @@ class AggregateDef:
     incremental: "linear" (add and subtract per row), "min_max" (needs an ordered multiset under
         deletes) or None (recompute per key).
     accumulator: what a linear operator keeps: count, sum_int64, sum_int128, sum_double,
-    sum_decimal,
-        sum_interval, avg_int128, avg_double, avg_decimal, avg_interval, bool_and, bool_or,
-        moments_double, moments_int128, moments_decimal; for min_max: min, max. "" if not
+        sum_decimal, sum_interval, avg_int128, avg_double, avg_decimal, avg_interval, bool_and,
+        bool_or, moments_double, moments_int128, moments_decimal; for min_max: min, max. "" if not
         incremental.
     empty: SQL literal of the result over no rows ("NULL", or "0" for counts).
     order_sensitive: the result depends on the order of rows.

@@ -1,8 +1,7 @@
 """The bound expression tree: names resolved, types known, PostgreSQL's meaning explicit.
 
 Both evaluators (Arrow kernels and DuckDB SQL) lower from these nodes and from nothing else. All
-nodes
-are frozen and hashable, so equal sub-expressions compare equal and plans can be shared.
+nodes are frozen and hashable, so equal sub-expressions compare equal and plans can be shared.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ class OuterRef(Expr):
 @dataclass(frozen=True, kw_only=True)
 class Literal(Expr):
     """A constant. `value` is the Python value Arrow would give for it (`None` = NULL): int,
-    float, Decimal, str,
-    bytes, bool, datetime.date/time/datetime, tuple for arrays; INTERVAL as the tuple (months,
-    days, µs).
+    float, Decimal, str, bytes, bool, datetime.date/time/datetime, tuple for arrays; INTERVAL as the
+    tuple (months, days, µs).
     Exception: kind UNKNOWN holds the raw text of an untyped string literal."""
 
     value: Any

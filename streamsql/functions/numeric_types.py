@@ -4,8 +4,7 @@ PostgreSQL's numeric has no bound; ours has 38 digits. The rules, in one place:
 
 - A bare NUMERIC operand makes a bare NUMERIC result, (38, 10): it rounds to 10 decimals.
 - Otherwise the result has exactly the digits the operands can produce (+ - * %), unconstrained, as
-long
-  as 38 are enough; beyond that whole digits go first and values that do not fit raise 22003.
+  long as 38 are enough; beyond that whole digits go first and values that do not fit raise 22003.
 - Division and averages: 16 decimals or more, as PostgreSQL's least number of significant digits.
 """
 

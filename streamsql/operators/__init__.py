@@ -1,9 +1,8 @@
 """Incremental operators, one file each, and the order in which they are asked to compute a node.
 
 `OPERATORS` is the registry: (logical node class, lower). `lower(node, builder)` answers the
-circuit node,
-or None = "not mine, ask the next one". The last entry is the general operator, which takes
-everything.
+circuit node, or None = "not mine, ask the next one". The last entry is the general operator, which
+takes everything.
 """
 
 from __future__ import annotations

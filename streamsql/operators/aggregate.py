@@ -44,8 +44,7 @@ class Aggregate(Operator):
     Output:   keys, then aggregates; weights -1 or +1; consolidated. With `on_close`: every window's
               groups once, with +1, in the order of their close and then of their keys.
     State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or
-    when
-              the watermark closes the group's window (a key column in `closes`).
+              when the watermark closes the group's window (a key column in `closes`).
     Cost:     O(changed rows + touched groups) per tick.
     Errors:   NegativeWeight (XX001) if a group would hold fewer than 0 rows.
     Source:   Budiu et al., DBSP, VLDB 2023 (incremental aggregation).

@@ -50,8 +50,8 @@ class Threshold:
     """A comparison of `row` with a function of now(): it changes when now() passes a threshold.
 
     row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. shifts: what is added to
-    now(), in
-    order. instant: whether the compared value is an instant (TIMESTAMPTZ), else wall-clock time.
+    now(), in order. instant: whether the compared value is an instant (TIMESTAMPTZ), else
+    wall-clock time.
     by_day: now()
     was cut to its day somewhere.
     """

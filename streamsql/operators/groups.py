@@ -33,8 +33,7 @@ class Groups:
     schema: of the key columns. hashed: positions *in the key* that identify a group (the others
     depend on them, as a window's end on its start). width: int64 lanes a group; lane 0 is its
     number of rows, lane 1 the stamp of the last tick that touched it. A group without rows is
-    freed by its
-    owner; its slot is used again.
+    freed by its owner; its slot is used again.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """NOT IN with SQL's NULL rules, from anti joins that know no NULL rules.
 
 Algebra:  of `a NOT IN (SELECT b FROM r WHERE c)`, where c may compare with the left row, a left row
-          stays
-            with a NOT NULL:  if no row of r with c has b = a, and none has b NULL;
-            with a NULL:      if there is no row of r with c at all.
+            stays with a NOT NULL:  if no row of r with c has b = a, and none has b NULL; with a
+            NULL:      if there is no row of r with c at all.
           So (σ a NOT NULL (l) ▷[a = b, c] r) ▷[c] (σ b NULL (r))  ∪  σ a NULL (l) ▷[c] r.
           What the schema says can not be NULL needs no part of its own; with neither, NOT IN is the
           plain anti join.

@@ -27,8 +27,7 @@ class Cut:
     """A node whose inputs were replaced by placeholders.
 
     root: the node, where every compiled leaf is a Scan of relation -(k + 1), named in{k}. leaves:
-    the
-    plans that stood there. inner: of each leaf, whether it stands below a subquery or a lateral
+    the plans that stood there. inner: of each leaf, whether it stands below a subquery or a lateral
     join.
     """
 

@@ -33,8 +33,7 @@ class SemiJoin(Operator):
     EXISTS).
 
     Algebra:  semi(A, B)(a) = A(a) if some b has a's key, else 0; anti = A - semi. Non-linear in B.
-    A NULL
-              key is never present.
+              A NULL key is never present.
     Input:    left from an arrangement; right as it comes.
     Output:   left's rows with their weights; -/+ for all left rows of a key whose presence changed.
     State:    `counts`: right key -> rows, freed at 0; beside the left arrangement, which may be

@@ -32,12 +32,10 @@ class SessionAggregate(Operator):
     """GROUP BY a session window and its partition.
 
     Algebra:  a row extends a session, opens one, or joins two; the aggregates of joined sessions
-    are
-              merged. Non-linear. The output is -old +new of the sessions that changed.
+              are merged. Non-linear. The output is -old +new of the sessions that changed.
     Input:    delta [n rows] below the window function; weights > 0 (an append-only input).
     Output:   keys, then aggregates; consolidated. With `on_close`: each session once, when the
-    watermark
-              passes its end, in the order of ends and then of keys.
+              watermark passes its end, in the order of ends and then of keys.
     State:    one entry a session: bounds and cells; freed when the watermark closes it.
     Cost:     O(changed rows); a row far behind its partition's newest sessions walks past them.
     Errors:   rows within the gap of a closed session, or alone and too old, are late.

@@ -38,8 +38,7 @@ class TemporalFilter(Map):
     Algebra:  filter by a condition that changes with the clock.  Linear in the rows, not in time.
     Input:    delta [n rows]; any weights.
     Output:   the rows that pass now; at a row's moments (where a comparison with now() turns) it
-    is put out
-              or taken back.
+              is put out or taken back.
     State:    the rows whose condition will change again, each with its next moment; freed at the
     last one.
     Cost:     O(changed rows + rows whose moment has come).

@@ -26,9 +26,8 @@ class TimeWindow(Operator):
     Algebra:  windows(Z)(r, w) = Z(r) if w holds r's time.  Linear.
     Input:    delta [n rows]; rows without a (finite) event time give nothing and are counted.
     Output:   the row's columns, window_start, window_end, window_time; weights kept. A row whose
-    window
-              was closed when it arrived (window_end + allowed lateness <= the row's watermark) is
-              dropped for that window and reported as late; so is a retraction.
+              window was closed when it arrived (window_end + allowed lateness <= the row's
+              watermark) is dropped for that window and reported as late; so is a retraction.
     State:    none.
     Cost:     O(changed rows x windows of a row).
     """

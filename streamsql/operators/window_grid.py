@@ -36,8 +36,7 @@ class Grid:
     """The windows of one TUMBLE, HOP or CUMULATE.
 
     kind: tumble, hop, cumulate. step: hop's slide, cumulate's step; size for a tumble. Sizes of
-    months
-    or of whole days follow the wall clock of `tz`; with a zone, other sizes are exact
+    months or of whole days follow the wall clock of `tz`; with a zone, other sizes are exact
     durations counted from each local midnight, so that the hour that a clock change repeats has
     windows of its own. `offset` has no months.
     """

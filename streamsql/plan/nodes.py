@@ -1,9 +1,8 @@
 """The logical plan: relational nodes over bound expressions.
 
 Every node knows its `schema`; expressions refer to the columns of the node's input by position.
-The plan
-holds nothing of a single machine: the same plan is lowered to DuckDB SQL (ad-hoc reads, recompute
-operators, the test oracle) and to a circuit of incremental operators.
+The plan holds nothing of a single machine: the same plan is lowered to DuckDB SQL (ad-hoc reads,
+recompute operators, the test oracle) and to a circuit of incremental operators.
 """
 
 from __future__ import annotations
@@ -130,10 +129,8 @@ class Aggregate(Unary):
 
     keys: positions in the input. No keys and no grouping_sets = global (always one row).
     grouping_sets: tuples of positions *into keys*; None = one set of all keys. A key outside of
-    the
-    set is NULL. grouping_calls: GROUPING(…) calls, each a tuple of positions into keys, appended
-    as
-    INTEGER columns after the aggregates.
+    the set is NULL. grouping_calls: GROUPING(…) calls, each a tuple of positions into keys,
+    appended as INTEGER columns after the aggregates.
     """
 
     keys: tuple[int, ...]
@@ -152,8 +149,7 @@ class Window(Unary):
 @dataclass(frozen=True, kw_only=True)
 class WindowSpec:
     """Sizes of a time window: `months` (calendar units) and `us` (exact) never both non-zero,
-    except
-    that `days` counts whole days apart, because with a time zone they follow the local
+    except that `days` counts whole days apart, because with a time zone they follow the local
     calendar."""
 
     months: int = 0
@@ -164,8 +160,7 @@ class WindowSpec:
 @dataclass(frozen=True, kw_only=True)
 class TimeWindow(Unary):
     """TUMBLE / HOP / CUMULATE / SESSION. Output: input's columns ++ window_start, window_end,
-    window_time
-    (types: that of the time column).
+    window_time (types: that of the time column).
 
     kind: tumble, hop, cumulate, session. time_column: position in the input (DATE, TIMESTAMP or
     TIMESTAMPTZ). size: window length (session: the gap). slide: hop's hop, cumulate's step.

@@ -1,8 +1,7 @@
 """Aggregates that are kept up to date row by row; all others are recomputed per key.
 
 `MAKERS` is the registry: aggregate name -> maker(call, append_only) -> Accumulator or None, where
-None
-sends the node to recompute per key.
+None sends the node to recompute per key.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ class Accumulator(abc.ABC):
     """One aggregate over all groups: it owns the lanes [at, at + lanes) of each group's cells.
 
     lanes: how many int64 lanes it needs. retracts: whether rows may be taken back. mergeable:
-    whether
-    partial groups can be folded in (`merge`), which HOP and sessions use. exact: merging gives the
-    very lanes that `add` would have given, so that a tick's rows may be folded among themselves
-    first. Most keep everything in their lanes; those that can not override the `side` methods.
+    whether partial groups can be folded in (`merge`), which HOP and sessions use. exact: merging
+    gives the very lanes that `add` would have given, so that a tick's rows may be folded among
+    themselves first. Most keep everything in their lanes; those that can not override the `side`
+    methods.
     """
 
     lanes: int = 1

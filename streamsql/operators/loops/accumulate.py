@@ -2,8 +2,7 @@
 
 `cells` is int64 [groups, lanes], one row a group, so that everything known of a group is in one or
 two cache lines. Lane 0 holds the number of rows, lane 1 the stamp of the tick that touched the
-group
-last; aggregates own the lanes from `at` on. Common arguments: `slots` int64[n], the group of
+group last; aggregates own the lanes from `at` on. Common arguments: `slots` int64[n], the group of
 each row; `weights` int64[n], or empty = all +1; a column as (`address`, `width`, `valid`,
 `valid_offset`), see `columns.Flat`.
 """

@@ -1,10 +1,9 @@
 """Exact sums of floats: every value is cut into 32-bit digits of one huge fixed-point number.
 
 A finite float64 is m * 2^e with |m| < 2^53. With the lowest bit of all at 2^-1074, it covers at
-most three
-digits of base 2^32, numbered from 0. Each group keeps the digits it needs, as int64 entries (index
-slots) in a chain: `chain` (group -> first entry), `following`, `digit_of`, `value`. Sums are the
-same whatever the order of rows, and what is taken back leaves nothing behind.
+most three digits of base 2^32, numbered from 0. Each group keeps the digits it needs, as int64
+entries (index slots) in a chain: `chain` (group -> first entry), `following`, `digit_of`, `value`.
+Sums are the same whatever the order of rows, and what is taken back leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ def digits_of(
     """Cut each value (or its square) into digits; count special ones in the cells.
 
     width: 8 or 4 = floats, negative = integers of that many bytes, times `scale`. Cells: lanes
-    [count,
-    NaNs, +infinities, -infinities] from `at`; counted only while `squares` is False. Outputs:
-    int64[6 n], filled up to the returned number.
+    [count, NaNs, +infinities, -infinities] from `at`; counted only while `squares` is False.
+    Outputs: int64[6 n], filled up to the returned number.
     """
     weighted = weights.size > 0
     k = 0
