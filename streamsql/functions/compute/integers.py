@@ -107,7 +107,7 @@ def modulo(call: KernelCall, a: Value, b: Value) -> Any:
     """Remainder with the sign of the dividend."""
     x, y = numbers(a), numbers(b)
     if isinstance(b, pa.Scalar) and y not in (0, -1):
-        return column(np.fmod(x, y), call.type.arrow, validity(a))
+        return column(_remainder(x, y), call.type.arrow, validity(a))
     zero = np.broadcast_to(y == 0, call.num_rows)
     if zero.any():
         call.fail(zero, DivisionByZero, "division by zero")
@@ -116,6 +116,18 @@ def modulo(call: KernelCall, a: Value, b: Value) -> Any:
     data = np.broadcast_to(np.fmod(x, safe), call.num_rows)
     result = column(data, call.type.arrow, validity(a, b))
     return with_nulls_at(result, zero) if zero.any() else result
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """fmod by a constant: numpy turns a division by one number, unlike fmod, into products."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.asarray(y).dtype:
+        return np.fmod(x, y)
+    floored = np.floor_divide(x, y)
+    floored *= y
+    rest = np.subtract(x, floored, out=floored)  # has the sign of y
+    if y < 0 or (x.size and x.min() < 0):
+        rest[(rest != 0) & ((x < 0) != (y < 0))] -= y
+    return rest
 
 
 def negate(call: KernelCall, a: pa.Array) -> Any:
