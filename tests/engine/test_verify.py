@@ -134,3 +134,29 @@ def test_aggregates_that_show_the_order_of_arrival_are_verified_by_arrival(
     db.execute("UPDATE arrivals SET v = -1 WHERE id = 4")
     assert db.execute("VERIFY MATERIALIZED VIEW o").fetchall() == []
     assert db.execute("SELECT a[1:3], a[150000] FROM o WHERE k = 0").fetchall() == [([0, 2, 6], -1)]
+
+
+def test_a_list_by_arrival_follows_updates_of_what_it_does_not_show(db):
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, x INT, s TEXT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT array_agg(s) AS l FROM t")
+    db.execute("INSERT INTO t VALUES (1, 1, 'a'), (2, 1, 'b'), (3, 1, 'c')")
+
+    def same():
+        assert (
+            db.execute("SELECT l FROM v").fetchall()
+            == db.execute("SELECT array_agg(s) FROM t").fetchall()
+        )
+        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []
+
+    for change in (
+        "UPDATE t SET x = 1 WHERE id = 1",
+        "UPDATE t SET x = 2 WHERE id = 2",
+        "UPDATE t SET x = 3 WHERE id <> 2",
+        "INSERT INTO t VALUES (3, 1, 'c') ON CONFLICT (id) DO UPDATE SET x = excluded.x",
+        "BEGIN; UPDATE t SET x = 5 WHERE id = 2; UPDATE t SET x = 6 WHERE id = 1; COMMIT",
+        "BEGIN; DELETE FROM t WHERE id = 3; INSERT INTO t VALUES (3, 0, 'c'); COMMIT",
+    ):
+        db.execute(change)
+        same()
+    db.execute("UPDATE t SET x = 0")
+    assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []

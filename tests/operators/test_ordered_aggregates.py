@@ -132,7 +132,11 @@ def test_without_order_by_values_stand_in_order_of_arrival_and_leave_where_they_
     assert dict(view.output) == {(1, (3, 5), 3, 5): 1}
     view.restart()
     view.step([(0, (1, 9, 4), 1), (0, (1, 3, 2), -1), (0, (1, 3, 2), 1)])
-    assert dict(view.output) == {(1, (3, 5, 9), 3, 9): 1}
+    assert dict(view.output) == {(1, (5, 9, 3), 5, 3): 1}  # it went before it came again
+    view.step([(0, (1, 9, 4), 1), (0, (1, 9, 4), -1)])  # came and went: no trace
+    assert dict(view.output) == {(1, (5, 9, 3), 5, 3): 1}
+    view.step([(0, (1, 7, 5), -1), (0, (1, 7, 5), 1), (0, (1, 5, 3), -1), (0, (1, 5, 3), 1)])
+    assert dict(view.output) == {(1, (9, 3, 5), 9, 5): 1}
     view.delete((1, 3, 2), (1, 5, 3), (1, 9, 4))
     assert not view.output and not view.state_rows()
 

@@ -24,7 +24,8 @@ class KeptRows:
 
     types: of the columns kept. order: what the rows of a group are ordered by (nothing: arrival
     alone). retracts: rows may be taken back; each is found by its identity, and of identical ones
-    the one that came last goes, so that what comes and goes within a tick leaves no trace.
+    the one that came last goes, so that what comes and goes within a tick leaves no trace, and what
+    goes and comes again stands where it came.
     State: one entry a row; freed with the row or its group.
     Cost: O(log rows) a row; taking one back also looks at the rows identical to it.
     """
@@ -73,6 +74,7 @@ class KeptRows:
             self._append(groups, values, order, lanes)
             return
         come, go = np.flatnonzero(weights > 0), np.flatnonzero(weights < 0)
+        before = self.store.num_rows
         come = np.repeat(come, weights[come])
         rows = pa.array(come)
         self._append(
@@ -84,7 +86,7 @@ class KeptRows:
             rows = pa.array(go)
             self._take_out(
                 groups[go], -weights[go], [o.take(rows) for o in order],
-                (lanes[0][go], lanes[1][go]),
+                (lanes[0][go], lanes[1][go]), before, (weights, lanes) if come.size else None,
             )  # fmt: skip
 
     def _append(
@@ -106,9 +108,13 @@ class KeptRows:
             self.where.link(*lanes, ties)
 
     def _take_out(
-        self, groups: Int64Array, times: Int64Array, order: Sequence[pa.Array], lanes: Lanes
-    ) -> None:
-        number, first = HashIndex().upsert_rows(*lanes)
+        self, groups: Int64Array, times: Int64Array, order: Sequence[pa.Array], lanes: Lanes,
+        before: int, whole: tuple[Int64Array, Lanes] | None,
+    ) -> None:  # fmt: skip
+        """before: the first row number of this tick. whole: weights and lanes of all its entries in
+        their order; None if nothing came."""
+        known = HashIndex()
+        number, first = known.upsert_rows(*lanes)
         needed = np.bincount(number, times, first.size).astype(np.int64)
         which, rows = self.where.probe(lanes[0][first], lanes[1][first])
         sorted_ = np.lexsort((-rows, which))
@@ -116,7 +122,12 @@ class KeptRows:
         starts = np.searchsorted(which, np.arange(first.size))
         if bool((np.bincount(which, minlength=first.size) < needed).any()):
             raise NegativeWeight("a row was taken back that its group does not hold")
-        chosen = np.arange(which.size) - starts[which] < needed[which]
+        new = rows >= before
+        came = np.bincount(which[new], minlength=first.size)
+        older = needed if whole is None else np.minimum(deepest(known, *whole), needed)
+        older = np.minimum(older, np.bincount(which, minlength=first.size) - came)
+        place = np.arange(which.size) - starts[which]
+        chosen = np.where(new, place < (needed - older)[which], place - came[which] < older[which])
         which, rows = which[chosen], rows[chosen]
         entries = first[which]
         taken = [o.take(pa.array(entries)) for o in order]
@@ -185,3 +196,15 @@ class KeptRows:
             self.lanes = np.stack(lanes)
             live = np.sort(saved.array(self.index.save()["entries"], "tie"))
             self.where.link(self.lanes[0][live], self.lanes[1][live], live)
+
+
+def deepest(known: HashIndex, weights: Int64Array, lanes: Lanes) -> Int64Array:
+    """How far below its start the number of copies of each known row gets within a tick, int64 >= 0
+    by slot: so many copies that were there before go."""
+    slots = known.find(*lanes)
+    at = np.flatnonzero(slots >= 0)
+    at = at[np.argsort(slots[at], kind="stable")]
+    total = np.cumsum(weights[at])
+    starts = np.flatnonzero(np.diff(slots[at], prepend=-1))
+    base = np.concatenate([[0], total])[starts]
+    return np.asarray(np.maximum(base - np.minimum.reduceat(total, starts), 0))
