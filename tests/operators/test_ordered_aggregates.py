@@ -85,7 +85,7 @@ PAIRS = {
     "regr_syy(y, x), covar_pop(y, x), covar_samp(y, x), regr_slope(y, x) FROM t0 GROUP BY k",
     "correlation": "SELECT k, corr(y, x), regr_r2(y, x), regr_intercept(y, x), regr_sxy(y, x) FROM t0 "
     "GROUP BY k",
-    "distinct pairs": "SELECT covar_pop(DISTINCT y, x), corr(y, x) FILTER (WHERE t) FROM t0",
+    "distinct pairs": "SELECT round(covar_pop(DISTINCT y, x)::numeric, 12), corr(y, x) FILTER (WHERE t) FROM t0",
 }
 
 
