@@ -210,6 +210,18 @@ class OrderedTree:
         loops.rank(self._at, address, words, int(above), 8 * words, ranks)
         return _as_asked(ranks, order)
 
+    def bounds(self, keys: Keys) -> tuple[Int64Array, Int64Array]:
+        """(rows below each key int64[n], rows not above it int64[n]): both ranks at the price of
+        one where few entries equal the key. Keys may have fewer words than the tree's."""
+        keys, order = _by_group(keys)
+        words = keys.shape[1]
+        low, high = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        loops.bounds(self._at, pa.py_buffer(keys).address, words, 8 * words, low, high)
+        long = np.flatnonzero(high < 0)
+        if long.size:
+            high[long] = self.rank(keys[long], above=True)
+        return _as_asked(low, order), _as_asked(high, order)
+
     def select(self, ranks: Int64Array) -> Int64Array:
         """Cursors of the entries that hold these rows, counted from 0; -1 beyond the ends."""
         cursors = np.empty(ranks.size, np.int64)

@@ -273,6 +273,40 @@ def rank(t: Int, keys: Int, words: Int, above: Int, stride: Int, ranks: Array) -
 
 
 @kernel
+def bounds(t: Int, keys: Int, words: Int, stride: Int, low: Array, high: Array) -> None:
+    """`rank` of each key without and with `above`, in one way down.
+
+    high[i] = -1 where entries not above the key reach beyond the next leaf: to be asked for with
+    `rank`.
+    """
+    leaves = load_i64(t + LEAVES)
+    for i in range(low.size):
+        key = keys + stride * i
+        if i % TOGETHER == 0:
+            leaves_of(t, key, stride, min(TOGETHER, low.size - i), words, 0, 1)
+        if i > 0 and compare_keys(t, words, key - stride, key) == 0:
+            low[i], high[i] = low[i - 1], high[i - 1]
+            continue
+        leaf = at(t, load_i64(leaves + 16 * (i % TOGETHER)))
+        total = load_i64(leaves + 16 * (i % TOGETHER) + 8)
+        start, end = lower_slot(t, words, leaf, key), upper_slot(t, words, leaf, key)
+        for slot in range(start):
+            total += load_i64(leaf + COUNTS + 8 * slot)
+        low[i] = total
+        for slot in range(start, end):
+            total += load_i64(leaf + COUNTS + 8 * slot)
+        after = load_i32(leaf + NEXT)
+        if end == load_i32(leaf + SIZE) and after >= 0:
+            leaf = at(t, after)
+            end = upper_slot(t, words, leaf, key)
+            for slot in range(end):
+                total += load_i64(leaf + COUNTS + 8 * slot)
+            if end == load_i32(leaf + SIZE):
+                total = -1
+        high[i] = total
+
+
+@kernel
 def select(t: Int, ranks: Array, cursors: Array) -> None:
     """cursors[i] = the entry that holds row number ranks[i] of all rows (0 = the first), -1 =
     none."""

@@ -223,13 +223,12 @@ class OrderedIndex:
 
     def size(self, groups: Int64Array) -> Int64Array:
         """Rows of each group: the sum of its counts, int64[n]."""
-        bounds = groups.reshape(-1, 1)
-        return self._tree.rank(bounds, above=True) - self._tree.rank(bounds)
+        start, end = self._tree.bounds(groups.reshape(-1, 1))
+        return end - start
 
     def nth(self, groups: Int64Array, n: Int64Array) -> Int64Array:
         """Cursor of the entry that holds row n (from 0; -1 = the last, …) of each group."""
-        bounds = groups.reshape(-1, 1)
-        start, end = self._tree.rank(bounds), self._tree.rank(bounds, above=True)
+        start, end = self._tree.bounds(groups.reshape(-1, 1))
         rows = np.where(n >= 0, start, end) + n
         return self._tree.select(np.where((rows >= start) & (rows < end), rows, -1))
 
@@ -306,8 +305,7 @@ class OrderedIndex:
             own = tree.rank(keys)
             first, last = own, own
             if peers:
-                alike = keys[:, : self.peer_words]
-                first, last = tree.rank(alike), tree.rank(alike, above=True)
+                first, last = tree.bounds(keys[:, : self.peer_words])
             distinct, which = np.unique(groups, return_inverse=True)
             start = tree.rank(distinct.reshape(-1, 1))[which]
             return Places(own, first, last, start, start + sizes)
@@ -363,7 +361,8 @@ class OrderedIndex:
         keys, _ = self._tree.read(cursors)
         own = np.ascontiguousarray(keys[:, : self.peer_words])
         start = self._tree.rank(own[:, :1])
-        return self._tree.rank(own) - start, self._tree.rank(own, above=True) - start
+        before, within = self._tree.bounds(own)
+        return before - start, within - start
 
     # -- saving ----------------------------------------------------------------------------------
     def save(self) -> State:

@@ -219,6 +219,8 @@ def check_questions(
     rows = [tuple(r) for r in question.tolist()]
     assert tree.rank(question).tolist() == [sums[bisect_left(short, r)] for r in rows]
     assert tree.rank(question, above=True).tolist() == [sums[bisect_right(short, r)] for r in rows]
+    both = [tree.rank(question).tolist(), tree.rank(question, above=True).tolist()]
+    assert [side.tolist() for side in tree.bounds(question)] == both
     flat = [k for k in ordered for _ in range(model.counts[k])]
     wanted = np.arange(-2, len(flat) + 2)[:: max(1, len(flat) // 100)]
     selected, _ = tree.read(tree.select(wanted))
