@@ -55,6 +55,7 @@ class PreparedWrite:
     def resolve(self, image: TableImage) -> Resolved:
         """Raises: SerializationFailure (40001) if somebody else changed the same rows or keys."""
         pending = self.pending
+        pending.check_layout(image.table)
         if not image.are_live(pending.retracted).all():
             raise conflict()
         visible = pending.inserted.select(list(range(image.table.num_columns)))

@@ -90,8 +90,12 @@ class Transaction:
         return self.new_tables.get(oid) or self.engine.stored(oid)
 
     def pending(self, table: TableState) -> PendingWrites:
-        """The writes to a table so far."""
-        return self.writes.get(table.relation.oid) or PendingWrites.none(table)
+        """The writes to a table so far. Raises: 40001 if it was altered meanwhile."""
+        writes = self.writes.get(table.relation.oid) or PendingWrites.none(table)
+        for state in (table, self.table(table.relation.oid)):
+            if state is not None:
+                writes.check_layout(state)
+        return writes
 
     def request(self) -> CommitRequest | None:
         """What COMMIT asks of the engine; None if there is nothing to do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamsql.core.errors import SerializationFailure
 from tests.engine.test_recovery import abandon, opened
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -68,3 +69,45 @@ def test_a_column_is_dropped_below_a_subscription(filesystem):
     db.execute("DELETE FROM t WHERE id = 3")
     assert changed(db, "changes")[-1] == (-1, 3, 3, 30)
     db.close()
+
+
+@pytest.fixture
+def db(filesystem):
+    made = opened(filesystem)
+    made.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    made.execute("INSERT INTO t VALUES (1, 10, 100), (2, 20, 200)")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO t VALUES (3, 30, 300)",
+        "UPDATE t SET b = 0 WHERE id = 1",
+        "DELETE FROM t WHERE id = 1",
+    ],
+)
+@pytest.mark.parametrize(
+    "then",
+    [
+        "COMMIT",
+        "INSERT INTO t VALUES (4, 40, 400)",
+        "DELETE FROM t WHERE id = 2",
+        "SELECT * FROM t",
+        "SELECT * FROM t WHERE id = 2",
+    ],
+)
+def test_a_transaction_that_an_alter_overtakes_changes_nothing(db, write, then):
+    """Also where the columns that came have the types of those that went."""
+    session = db.session()
+    session.execute("BEGIN")
+    session.execute(write)
+    db.execute("ALTER TABLE t DROP COLUMN a")
+    db.execute("ALTER TABLE t ADD COLUMN c INT DEFAULT 7")
+    with pytest.raises(SerializationFailure):
+        session.execute(then)
+    session.execute("ROLLBACK")
+    session.close()
+    rows = db.execute("SELECT id, b, c FROM t ORDER BY id").fetchall()
+    assert rows == [(1, 100, 7), (2, 200, 7)]

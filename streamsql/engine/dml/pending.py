@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
+from streamsql.core.errors import SerializationFailure
 from streamsql.engine.catalog import OidCounter
 from streamsql.engine.storage.table import TableState, row_ids
 from streamsql.kernels.hash_index import HashIndex
@@ -37,6 +38,15 @@ class PendingWrites:
     def none(cls, table: TableState) -> PendingWrites:
         """No writes yet."""
         return cls(table, table.no_rows(), table.no_rows())
+
+    def check_layout(self, table: TableState) -> None:
+        """Raises: SerializationFailure (40001) if columns of the table came or went meanwhile."""
+        if self.table.relation.layout != table.relation.layout:
+            raise SerializationFailure(
+                "could not serialize access due to concurrent update",
+                detail=f'Table "{table.relation.name}" was altered.',
+                hint="Run the transaction again.",
+            )
 
     def __bool__(self) -> bool:
         return bool(self.retracted.num_rows or self.inserted.num_rows)

@@ -121,6 +121,8 @@ class ReadView:
         if not isinstance(state, TableState | ViewState):
             return None
         if slot is None:
+            if pending is not None and isinstance(state, TableState):
+                pending.check_layout(state)
             return Snapshot(state, self.version, pending, layout)
         return Snapshot(state, self.slots[slot], None, layout)
 
@@ -139,6 +141,8 @@ class ReadView:
                 if state is None:
                     virtual.append(oid)
                 else:
+                    if isinstance(state, TableState) and oid in self.pending:
+                        self.pending[oid].check_layout(state)
                     later[oid] = state.read(self.version if slot is None else self.slots[slot])
         found = {oid: make() for oid, make in later.items()}
         for oid, writes in self.pending.items():
