@@ -78,9 +78,7 @@ def converted(column: pa.ChunkedArray, name: str, type_: SqlType) -> pa.ChunkedA
     if column.type == type_.arrow and not _checked(type_):
         return column
     try:
-        if _checked(type_) or (
-            pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        ):
+        if _checked(type_) or _is_text(column.type) or _is_number_for(column.type, type_):
             text = column.cast(pa.string()).combine_chunks()
             whole = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
             return pa.chunked_array([parse_text(whole, type_)])
@@ -97,6 +95,17 @@ def _checked(type_: SqlType) -> bool:
     if type_.kind is Kind.VARCHAR:
         return type_.length is not None
     return type_.kind in (Kind.UUID, Kind.JSON, Kind.JSONB)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def _is_number_for(given: pa.DataType, type_: SqlType) -> bool:
+    """Numbers for a NUMERIC column: they are rounded to its scale, or out of range, as in SQL."""
+    return type_.kind is Kind.NUMERIC and bool(
+        pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given)
+    )
 
 
 def relation_name(session: Session, text: str) -> tuple[str, ...]:

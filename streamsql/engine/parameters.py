@@ -135,21 +135,33 @@ def positional(parameters: Any) -> tuple[Any, ...]:
 def numbered(sql: str, count: int) -> str:
     """A text whose placeholders are `?` (as many as there are values) with $1, $2, … instead.
 
-    >>> numbered("SELECT ?, '?'", 1)
-    "SELECT $1, '?'"
+    >>> numbered("SELECT ?, '?' FROM t WHERE a>=?", 2)
+    "SELECT $1, '?' FROM t WHERE a>= $2"
     """
     from streamsql.dialect.lexer import Kind as TokenKind
     from streamsql.dialect.lexer import tokenize
 
     tokens = tokenize(sql)
-    marks = [t for t in tokens if t.kind is TokenKind.OPERATOR and sql[t.start : t.end] == "?"]
+    marks = [
+        at
+        for t in tokens
+        if t.kind is TokenKind.OPERATOR and sql[t.start : t.end] not in _QUESTIONS
+        for at in range(t.start, t.end)  # `a=?` is read as an operator of two characters
+        if sql[at] == "?"
+    ]
     if len(marks) != count or any(t.kind is TokenKind.PARAMETER for t in tokens):
         return sql
-    pieces, at = [], 0
-    for i, mark in enumerate(marks, 1):
-        pieces += [sql[at : mark.start], f"${i}"]
-        at = mark.end
-    return "".join(pieces) + sql[at:]
+    pieces, done = [], 0
+    for i, at in enumerate(marks, 1):
+        glued = at and sql[at - 1] in _OPERATORS
+        pieces += [sql[done:at], f" ${i}" if glued else f"${i}"]
+        done = at + 1
+    return "".join(pieces) + sql[done:]
+
+
+_QUESTIONS = frozenset(("?|", "?&", "@?"))
+"""Operators of JSONB; a lone `?` between two operands is told by the number of values."""
+_OPERATORS = frozenset("+-*/<>=~!@#%^&|`?")
 
 
 _BY_OID: dict[int, SqlType] = {}

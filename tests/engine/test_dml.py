@@ -8,6 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from streamsql.core.errors import NumericValueOutOfRange
+
 TABLE = """CREATE TABLE t (
     id INT PRIMARY KEY, k TEXT, n NUMERIC(10, 2) DEFAULT 7,
     twice INT GENERATED ALWAYS AS (id * 2) STORED, ok BOOLEAN NOT NULL DEFAULT true)"""
@@ -221,6 +223,25 @@ def test_insert_dataframes_and_dicts(db, rows):
     assert db.insert("public.t", pandas.DataFrame({"id": [2], "n": [1.5]})) == 1
     assert db.insert("t", [{"id": 3}, {"id": 4, "k": "d"}]) == 2
     assert rows("SELECT id, k FROM t") == [(1, "a"), (2, None), (3, None), (4, "d")]
+
+
+def test_insert_numbers_into_numeric_rounds_as_sql_does(db, rows):
+    db.execute("CREATE TABLE n (v NUMERIC(6,3))")
+    for values in ([3, None], [3.5], [Decimal("3.5555")]):
+        db.insert("n", [{"v": v} for v in values])
+    assert rows("SELECT v FROM n ORDER BY v") == [
+        (Decimal("3.000"),), (Decimal("3.500"),), (Decimal("3.556"),), (None,),
+    ]  # fmt: skip
+    with pytest.raises(NumericValueOutOfRange):
+        db.insert("n", [{"v": 1000}])
+
+
+def test_question_marks_may_touch_operators(db):
+    db.execute("CREATE TABLE q (a INT, j JSONB)")
+    db.execute("INSERT INTO q VALUES (1, '{\"k\": 1}'), (2, '{}')")
+    assert db.execute("SELECT a FROM q WHERE a=?", [2]).fetchall() == [(2,)]
+    assert db.execute("SELECT ?+a FROM q WHERE a>=? AND a<?", [5, 1, 2]).fetchall() == [(6,)]
+    assert db.execute("SELECT a FROM q WHERE j ?| ARRAY['k'] AND a>?", [0]).fetchall() == [(1,)]
 
 
 def test_insert_dataframe_with_unknown_column(db):
