@@ -20,7 +20,7 @@ from streamsql.engine import logs
 from streamsql.engine.build import EngineFailed
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.heal import broken_error, heal
-from streamsql.engine.requests import CommitRequest, StaleRead, Tick, conflict
+from streamsql.engine.requests import CommitRequest, StaleRead, Tick, conflict, was_altered
 from streamsql.engine.storage.table import TableChange
 from streamsql.engine.storage.view import ViewState
 from streamsql.runtime.scheduler import Work
@@ -130,7 +130,7 @@ class Committer:
                         table = engine.tables.get(write.relation_id)
                     if table is None:
                         raise UndefinedTable("the table was dropped by another session")
-                    if write.schema.types != table.relation.columns.types:
+                    if was_altered(write, table.relation):
                         raise conflict()  # bound before an ALTER TABLE
                     resolved = write.resolve(TableImage(table))
                     if resolved.retract.num_rows or resolved.insert.num_rows:

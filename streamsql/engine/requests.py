@@ -14,6 +14,7 @@ from streamsql.core.schema import Schema
 from streamsql.engine.ddl import DdlOp
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.pending import PendingWrites, TableImage
+from streamsql.engine.relations import Relation
 from streamsql.engine.storage.table import TableChange, TableState
 from streamsql.engine.storage.watermarks import WatermarkState
 
@@ -23,15 +24,18 @@ class StaleRead(Exception):
 
 
 class Write(Protocol):
-    """One table's part of a request. schema: the table's columns, as it was bound. `resolve` is
-    called by the engine thread under the state lock and says what becomes of the table; `evaluate`
-    reads again what the statement depends on, after a StaleRead."""
+    """One table's part of a request. schema, layout (a number): the table's columns as it was
+    bound. `resolve` is called by the engine thread under the state lock and says what becomes of
+    the table; `evaluate` reads again what the statement depends on, after a StaleRead."""
 
     @property
     def relation_id(self) -> int: ...
 
     @property
     def schema(self) -> Schema: ...
+
+    @property
+    def layout(self) -> int: ...
 
     def resolve(self, image: TableImage) -> Resolved: ...
 
@@ -52,6 +56,10 @@ class PreparedWrite:
     def schema(self) -> Schema:
         return self.pending.table.relation.columns
 
+    @property
+    def layout(self) -> int:
+        return self.pending.table.relation.layout
+
     def resolve(self, image: TableImage) -> Resolved:
         """Raises: SerializationFailure (40001) if somebody else changed the same rows or keys."""
         pending = self.pending
@@ -70,6 +78,11 @@ class PreparedWrite:
 
     def evaluate(self) -> None:
         raise AssertionError("a transaction's writes are not evaluated again")
+
+
+def was_altered(write: Write, now: Relation) -> bool:
+    """Whether columns of the table came or went since the write was bound."""
+    return write.layout != now.layout or write.schema.types != now.columns.types
 
 
 def conflict(detail: str | None = None) -> SerializationFailure:

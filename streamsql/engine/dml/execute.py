@@ -17,7 +17,7 @@ from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.returning import BoundReturning
 from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import Relation
-from streamsql.engine.requests import CommitRequest, StaleRead, conflict
+from streamsql.engine.requests import CommitRequest, StaleRead, conflict, was_altered
 from streamsql.engine.storage.table import TableState
 from streamsql.functions.expressions import Literal
 
@@ -30,6 +30,7 @@ class ResolvingWrite(Protocol):
 
     relation_id: int
     schema: Schema
+    layout: int
     resolved: Resolved | None
 
     def resolve(self, image: TableImage) -> Resolved: ...
@@ -84,6 +85,8 @@ def carry_out(session: Session, table: TableState, write: ResolvingWrite) -> Res
         return write.resolved
     transaction.pin()
     pending = transaction.pending(table)
+    if was_altered(write, table.relation):
+        raise conflict()
     with session.engine.lock:
         try:
             resolved = write.resolve(TableImage(table, pending))
