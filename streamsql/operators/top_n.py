@@ -119,8 +119,9 @@ class TopN(Operator):
         out = self._difference(before, after)
         if self.prune:
             self._drop_behind(np.unique(parts))
-        distinct = np.unique(parts)
-        self.parts.free(distinct[self.index.size(distinct) == 0])
+        shrunk = np.unique(parts[by < 0])
+        if shrunk.size:
+            self.parts.free(shrunk[self.index.size(shrunk) == 0])
         return out
 
     def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -146,17 +147,18 @@ class TopN(Operator):
 
     def _shown(self, parts: Int64Array, start: Int64Array) -> tuple[Int64Array, Int64Array]:
         """(row slots, numbers) of what these partitions show from the place `start` on."""
-        end = self._end(parts)
+        first, last = self.index.bounds(parts)
+        end = self._end(parts, last - first)
         length = np.maximum(end - start, 0)
         which = np.repeat(np.arange(parts.size), length)
         within = np.arange(which.size) - np.repeat(np.cumsum(length) - length, length)
         places = start[which] + within
-        cursors = self.index.nth(parts[which], places)
+        cursors = self.index.at(first[which] + places)
         return self.index.ties(cursors), self._numbers(parts[which], places, cursors)
 
-    def _end(self, parts: Int64Array) -> Int64Array:
-        """How many rows of each partition are among the first."""
-        limit, size = self.ranking.limit, self.index.size(parts)
+    def _end(self, parts: Int64Array, size: Int64Array) -> Int64Array:
+        """How many rows of each partition, which has so many, are among the first."""
+        limit = self.ranking.limit
         if self.ranking.function == "row_number":
             return np.minimum(size, limit)
         if self.ranking.function == "rank":
@@ -218,7 +220,8 @@ class TopN(Operator):
     # --- freeing -------------------------------------------------------------------------------
     def _drop_behind(self, parts: Int64Array) -> None:
         """Forget the rows behind the first n: nothing in front of them goes any more."""
-        end, size = self._end(parts), self.index.size(parts)
+        size = self.index.size(parts)
+        end = self._end(parts, size)
         long = np.flatnonzero(end < size)
         if not long.size:
             return

@@ -223,12 +223,17 @@ class OrderedIndex:
 
     def size(self, groups: Int64Array) -> Int64Array:
         """Rows of each group: the sum of its counts, int64[n]."""
-        start, end = self._tree.bounds(groups.reshape(-1, 1))
+        start, end = self.bounds(groups)
         return end - start
+
+    def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Positions (from 0, in the order of all entries) of each group's rows: of its first row,
+        and behind its last, int64[n] each."""
+        return self._tree.bounds(groups.reshape(-1, 1))
 
     def nth(self, groups: Int64Array, n: Int64Array) -> Int64Array:
         """Cursor of the entry that holds row n (from 0; -1 = the last, …) of each group."""
-        start, end = self._tree.bounds(groups.reshape(-1, 1))
+        start, end = self.bounds(groups)
         rows = np.where(n >= 0, start, end) + n
         return self._tree.select(np.where((rows >= start) & (rows < end), rows, -1))
 
@@ -282,6 +287,10 @@ class OrderedIndex:
             if texts:
                 self._pool.release(keys[:, texts].ravel())
                 self._tree.set_texts(self._pool.addresses, self._pool.sizes)
+
+    def at(self, positions: Int64Array) -> Int64Array:
+        """Cursors of the rows at these positions (as `bounds` counts them); -1 beyond the ends."""
+        return self._tree.select(positions)
 
     def positions(self, start: int, end: int) -> Int64Array:
         """Cursors of the rows at these positions (from 0) in the order of all entries."""
