@@ -176,3 +176,32 @@ def test_connected_cancel_stops_a_subscription(backend: ConnectedBackend) -> Non
     with pytest.raises(StatementFailed, match="cancel"):
         for _ in batches:
             pass
+
+
+@pytest.mark.parametrize("sql", ["subscribe to shown", "-- all\nSELECT * FROM shown EMIT CHANGES"])
+def test_connected_subscription_is_shown_while_it_goes_on(
+    backend: ConnectedBackend, sql: str
+) -> None:
+    other = backend.second()
+    for statement in (
+        "DROP TABLE IF EXISTS shown",
+        "CREATE TABLE shown (a INT)",
+        "INSERT INTO shown VALUES (41)",
+    ):
+        list(other.run(statement).batches or ())
+    sh, out, _ = shell(backend)
+    reader = threading.Thread(target=lambda: sh.feed(sql + ";"), daemon=True)
+    reader.start()
+    try:
+        for value in (41, 42):
+            if value == 42:
+                list(other.run("INSERT INTO shown VALUES (42)").batches or ())
+            until = time.monotonic() + 10
+            while f"{value}" not in out.getvalue():
+                assert time.monotonic() < until, out.getvalue()
+                time.sleep(0.01)
+    finally:
+        backend.cancel()
+        reader.join(10)
+        other.close()
+    assert not reader.is_alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,11 @@ _NUMERIC_OIDS = frozenset({20, 21, 23, 26, 700, 701, 790, 1700})
 _WAIT_SECONDS = 0.2
 _ROWS_PER_BATCH = 1000
 _COPY_CHUNK = 1 << 16
+_ENDLESS = re.compile(
+    r"\A(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:subscribe|tail)\b|\bemit\s+changes\s*;?\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements whose rows are shown as they come: the protocol does not tell that they go on."""
 
 
 def conninfo_of(dsn: str) -> str:
@@ -106,6 +112,7 @@ class ConnectedBackend(Backend):
             self._drain()
         elif status in _row_statuses(pq):
             self._rows_of(answer, result)
+            answer.streaming = _ENDLESS.search(sql) is not None
         else:
             self._fail(result)
         return answer
