@@ -235,3 +235,29 @@ def test_a_suspended_source_reads_no_more(db, rows, tmp_path):
     assert rows("SELECT state FROM streamsql.jobs WHERE kind = 'source'") == [("suspended",)]
     db.execute("ALTER SOURCE s RESUME; FLUSH")
     assert rows("SELECT * FROM m") == [(7,)]
+
+
+def test_subscription_above_stays_where_its_own_columns_stay(db, rows):
+    db.execute("""
+        CREATE TABLE b0 (k TEXT, v INT);
+        CREATE MATERIALIZED VIEW b1 AS SELECT k, sum(v) AS v FROM b0 GROUP BY k;
+        CREATE MATERIALIZED VIEW b2 AS SELECT k, sum(v) AS v FROM b1 GROUP BY k;
+        CREATE MATERIALIZED VIEW b3 AS SELECT * FROM b1;
+        CREATE SUBSCRIPTION bs FROM b2;
+        INSERT INTO b0 VALUES ('a', 1);
+        CREATE OR REPLACE MATERIALIZED VIEW b1 AS
+            SELECT k, sum(v) * 2 AS v, count(*) AS c FROM b0 GROUP BY k
+    """)
+    db.execute("INSERT INTO b0 VALUES ('b', 5)")
+    db.execute("DECLARE cur SUBSCRIPTION CURSOR FOR bs SINCE begin()")
+    changes = [row[1:] for row in rows("FETCH ALL FROM cur")]
+    assert changes == [(1, "a", 1), (-1, "a", 1), (1, "a", 2), (1, "b", 10)]
+    db.execute("CREATE SUBSCRIPTION above FROM b3")
+    with pytest.raises(StreamSqlError) as caught:  # b3 would get another column c, b2 would not
+        db.execute("""
+            CREATE OR REPLACE MATERIALIZED VIEW b1 AS
+                SELECT k, sum(v) * 2 AS v, 'x' AS c FROM b0 GROUP BY k
+        """)
+    assert caught.value.detail == (
+        "subscription above depends on materialized view b1: it keeps changes of other columns"
+    )

@@ -201,7 +201,9 @@ def rebound_reader(
             redefinition.move_index(reader, new)
         return ()
     if reader.kind == "subscription":
-        if new.columns.types != old.columns.types:
+        followed = int(reader.extra["of"])  # the view itself, or one of those above it
+        was, now = (c.relations[followed] for c in (redefinition.before, redefinition.after))
+        if now.columns.types != was.columns.types:
             raise ObjectNotInPrerequisiteState("it keeps changes of other columns")
         redefinition.carry_subscription(reader)
         return ()
