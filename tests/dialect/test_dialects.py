@@ -15,6 +15,11 @@ from streamsql.dialect.router import parse_with_differences
 
 # (dialect, statement, canonical text, kinds of differences)
 CASES: list[tuple[str, str, str, list[str]]] = [
+    # --- RisingWave
+    ("risingwave", "DECLARE c SUBSCRIPTION CURSOR FOR s SINCE 1700010800500",
+     "DECLARE c SUBSCRIPTION CURSOR FOR s SINCE '2023-11-15 01:13:20.500000+00'", []),
+    ("streamsql", "DECLARE c SUBSCRIPTION CURSOR FOR s SINCE 1700010800500",
+     "DECLARE c SUBSCRIPTION CURSOR FOR s SINCE 1700010800500", []),
     # --- Flink
     ("flink",
      "CREATE TABLE Clicks (`User` BIGINT, price DECIMAL(10, 2), note STRING, at TIMESTAMP(3), o BIGINT METADATA FROM 'offset' VIRTUAL, seen AS PROCTIME(), twice AS price * 2, WATERMARK FOR at AS at - INTERVAL '5' SECOND, PRIMARY KEY (`User`) NOT ENFORCED) WITH ('connector' = 'kafka', 'topic' = 'c', 'format' = 'json', 'json.fail-on-missing-field' = 'false')",

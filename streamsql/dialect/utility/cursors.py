@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from streamsql.core.errors import InvalidParameterValue, StatementError
 from streamsql.dialect.intervals import DAY, interval_parts
 from streamsql.dialect.lexer import Kind
@@ -64,7 +66,21 @@ def _subscription_cursor(parser: Parser, name: str) -> Statement:
         parser.expression()
         # the text: begin(), now(), proctime(), or a number (version, or milliseconds)
         since = parser.span(start)
+        if parser.dialect == "risingwave" and since.strip().isdigit():
+            since = _time_of(since)
     return DeclareCursor(name=name, subscription=subscription, since=since, full=full)
+
+
+def _time_of(milliseconds: str) -> str:
+    """RisingWave's number, as a literal that no dialect takes for a version.
+
+    Raises: InvalidParameterValue (22023) for times that no calendar has.
+    """
+    try:
+        time = datetime(1970, 1, 1) + timedelta(milliseconds=int(milliseconds))
+    except OverflowError as error:
+        raise InvalidParameterValue(f"SINCE can not be {milliseconds}") from error
+    return f"'{time.isoformat(' ')}+00'"
 
 
 def parse_fetch(parser: Parser) -> Statement:

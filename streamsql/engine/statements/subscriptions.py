@@ -122,15 +122,12 @@ def _since(session: Session, recording: Recording, since: str | None) -> Subscri
         return SubscriptionCursor(recording, max(engine.version, floor))
     if call == "begin()":
         return SubscriptionCursor(recording, floor)
-    if text.isdigit() and session.variables.get("dialect") != "risingwave":
+    if text.isdigit():
         version = existing(engine, int(text))
         if version < floor:
             raise not_retained(version, floor, "")
         return SubscriptionCursor(recording, version)
-    if text.isdigit():  # RisingWave's are milliseconds
-        us = int(text) * 1000
-    else:
-        us = instant(_unquoted(text), session.timezone)
+    us = instant(_unquoted(text), session.timezone)
     if us > engine.clock_us():
         raise InvalidParameterValue("SINCE is in the future")
     if us < engine.clock_us() - recording.retention_us:
