@@ -29,7 +29,8 @@ class Algebra(enum.Enum):
 class LateRow:
     """Late rows found by one operator in one tick, for `streamsql.late_rows`.
 
-    batch: the dropped rows [n]; event_time_us, watermark_us: int64 [n].
+    batch: the dropped rows [n]; event_time_us, watermark_us: int64 [n]. port: the input of the
+    operator that they came by; None = they are made of what all its inputs gave.
     """
 
     operator: str
@@ -39,6 +40,7 @@ class LateRow:
     watermark_us: object
     weights: object = None  # int64 [n], or None = all +1
     node: int = -1  # filled in by the circuit
+    port: int | None = None
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Operator(abc.ABC):
     maintenance: str = "incremental"  # incremental | recompute per key | recompute
     needs_time: bool = False
     rowwise: bool = False  # one input, each row by itself: parts of a delta may come one by one
+    leads: bool = False  # its watermark is that of its first input alone
     consolidates: bool = False  # promises outputs without duplicates or zero weights
 
     def __init__(self, schema: Schema) -> None:

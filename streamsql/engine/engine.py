@@ -150,12 +150,16 @@ class Engine:
 
     # --- the circuit ----------------------------------------------------------------------------
     def step_circuit(
-        self, step: Step, deltas: Mapping[int, list[Delta]], watermarks: Mapping[int, int]
+        self,
+        step: Step,
+        deltas: Mapping[int, list[Delta]],
+        watermarks: Mapping[int, int],
+        idle: Mapping[int, int | None],
     ) -> dict[int, Delta]:
         """One tick of all views."""
         nodes = self.circuit.nodes
         given = {n: parts for n, parts in deltas.items() if nodes[n].consumers}
-        return self.circuit.step(step, given, watermarks)
+        return self.circuit.step(step, given, watermarks, idle)
 
     def own_nodes(self, view: ViewState) -> list[int]:
         """The nodes that compute a view from the relations it names, in topological order."""
@@ -172,22 +176,35 @@ class Engine:
                 stack.extend(node.inputs)
         return sorted(found)
 
-    def owners_of(self, node_id: int) -> list[tuple[str, str]]:
-        """(view, relation it reads) for each view that a node works for."""
+    def owners_of(self, node_id: int, port: int | None = None) -> list[tuple[str, str]]:
+        """(view, relations it reads that reach the node) for each view that a node works for.
+
+        port: the input of the node that is asked about; None = all of them.
+        """
         by_node = {node: oid for oid, node in self.nodes.items()}
         names = []
         for view in self.views.values():
-            own = self.own_nodes(view)
-            if node_id not in own:
+            if node_id not in self.own_nodes(view):
                 continue
-            inputs = {i for n in own for i in self.circuit.nodes[n].inputs} & by_node.keys()
-            relations = [self.relation_name(by_node[i]) for i in sorted(inputs)]
-            names.append((view.relation.name, relations[0] if relations else ""))
+            inputs = self.circuit.nodes[node_id].inputs
+            stack = list(inputs if port is None else inputs[port : port + 1])
+            seen: set[int] = set()
+            while stack:
+                below = stack.pop()
+                if below not in seen:
+                    seen.add(below)
+                    if below == view.node or below not in by_node:
+                        stack += self.circuit.nodes[below].inputs
+            borders = sorted(seen & by_node.keys() - {view.node})
+            relations = dict.fromkeys(self.relation_name(by_node[i]) for i in borders)
+            names.append((view.relation.name, ", ".join(relations)))
         return names
 
     def relation_name(self, oid: int) -> str:
-        """Its name; that of a subscription's view; or its number while it is being made."""
-        relation = self.catalog.relations.get(oid)
+        """Its name, also by a layout of it; that of a subscription's view; or its number while it
+        is being made."""
+        layout = self.catalog.layouts.get(oid)
+        relation = self.catalog.relations.get(oid if layout is None else layout.of)
         if relation is not None:
             return relation.name
         view = self.views.get(oid)

@@ -132,13 +132,14 @@ class SystemState:
     # --- recording (engine thread) --------------------------------------------------------------
     def record(self, tick: Tick, step: Step) -> None:
         """Take what the operators reported in one tick."""
-        owners: dict[int, list[tuple[str, str]]] = {}
-        for node in {*(late.node for late in step.late), *(e.node for e in step.errors)}:
-            owners[node] = self.engine.owners_of(node)
+        owners: dict[tuple[int, int | None], Owners] = {}
+        late_at = {(late.node, late.port) for late in step.late}
+        for at in {*late_at, *((e.node, None) for e in step.errors)}:
+            owners[at] = self.engine.owners_of(*at)
         for late in step.late:
-            self._record_late(late, owners[late.node], tick.version)
+            self._record_late(late, owners[late.node, late.port], tick.version)
         for error in step.errors:
-            self._record_error(error, owners[error.node], tick.version)
+            self._record_error(error, owners[error.node, None], tick.version)
         if tick.source_errors:
             rows = [(*row, tick.version) for row in tick.source_errors]
             batch = batch_of(rows, SCHEMAS["source_errors"])

@@ -74,7 +74,7 @@ class AsofJoinOnClose(Operator):
         watermark = min(step.input_watermarks, default=NO_WATERMARK)
         if b:
             self._right_changed(self._on_time(step, b))
-        self.waiting.origins = self.origins_of_left
+        self.waiting.origins, self.waiting.port = self.origins_of_left, 0
         inner = replace(step, input_watermarks=(watermark,))
         due = self.waiting.step(inner, a)
         step.null_event_times = inner.null_event_times
@@ -93,7 +93,8 @@ class AsofJoinOnClose(Operator):
         late = is_late(times + self.after[1], marks, self.lateness_us) & ~nulls
         if bool(late.any()):
             judged = Delta(b.batch, b.weights, marks)
-            report_late(step, self, judged, np.flatnonzero(late), times, self.inputs[1])
+            report_late(step, self, judged, np.flatnonzero(late), times, self.inputs[1],
+                        port=1)  # fmt: skip
         return Delta(b.batch, b.weights).take(np.flatnonzero(~late & ~nulls))
 
     def _right_changed(self, b: Delta) -> None:

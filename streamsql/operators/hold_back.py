@@ -44,6 +44,7 @@ class HoldBack(Operator):
         stand for themselves, so late ones are found here; else the windows below did that, and
         what comes for a closed window (a delete made its session end earlier) is final too."""
         super().__init__(schema)
+        self.port: int | None = None  # the input of a join that it holds back
         self.judges = judges
         self.columns = columns
         self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
@@ -76,7 +77,8 @@ class HoldBack(Operator):
         if not bool(late.any()):
             return delta, times
         judged = Delta(delta.batch, delta.weights, before)
-        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins)
+        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins,
+                    self.port)  # fmt: skip
         kept = np.flatnonzero(~late)
         return delta.take(kept), times[kept]
 

@@ -96,7 +96,8 @@ class IntervalJoin(Operator):
             late &= valid
         if not bool(late.any()):
             return delta
-        report_late(step, self, delta, np.flatnonzero(late), time, self.inputs[side])
+        report_late(step, self, delta, np.flatnonzero(late), time, self.inputs[side],
+                    port=side)  # fmt: skip
         return delta.take(np.flatnonzero(~late))
 
     def _changed(self, side: int, delta: Delta) -> list[Delta]:

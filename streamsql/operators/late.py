@@ -33,16 +33,19 @@ def report_late(
     times: Int64Array,
     schema: Schema,
     origins: Mapping[int, tuple[int, int]] | None = None,
+    port: int | None = None,
 ) -> None:
     """Add the entries `rows` of the delta to the tick's late rows.
 
     origins: where the delta's columns come from; then the whole rows of that source are reported.
+    port: the one input that they came by.
     """
     assert delta.row_watermark is not None
     late = delta.take(rows)
     batch, schema = _whole_rows(step, late, schema, origins or {})
+    marks = late.row_watermark
     step.late.append(
-        LateRow(operator.name, batch, schema, times[rows], late.row_watermark, late.weights)
+        LateRow(operator.name, batch, schema, times[rows], marks, late.weights, port=port)
     )
 
 

@@ -93,7 +93,7 @@ class TemporalVersionJoin(Operator):
         watermark = min(step.input_watermarks, default=NO_WATERMARK)
         if b:
             self._take_versions(step, b)
-        self.waiting.origins = self.origins_of_left
+        self.waiting.origins, self.waiting.port = self.origins_of_left, 0
         inner = replace(step, input_watermarks=(watermark,))
         due = self.waiting.step(inner, a)
         step.null_event_times = inner.null_event_times
@@ -116,7 +116,8 @@ class TemporalVersionJoin(Operator):
         nulls = any_null(b.batch, self.strict[1])
         if bool((late & ~nulls).any()):
             judged = Delta(b.batch, b.weights, marks)
-            report_late(step, self, judged, np.flatnonzero(late & ~nulls), times, self.inputs[1])
+            report_late(step, self, judged, np.flatnonzero(late & ~nulls), times, self.inputs[1],
+                        port=1)  # fmt: skip
         self.versions.take(b.batch, keys, times, weights, marks, late | nulls)
 
     def _put_out(self, step: Step, due: Delta) -> Delta:

@@ -293,6 +293,58 @@ def test_late_rows_are_recorded(db, rows):
     assert rows("SELECT count(*) FROM t") == [(2,)]
 
 
+LATE = "SELECT view, source, row::jsonb->>'id' FROM streamsql.late_rows"
+WINDOWS_JOINED = """
+    SELECT window_start, k, count(*) AS n
+    FROM TUMBLE(a, at, INTERVAL '1 minute') JOIN TUMBLE(b, at, INTERVAL '1 minute')
+        USING (window_start, window_end, k)
+    GROUP BY 1, 2
+"""
+NEAR = """
+    SELECT a.id AS x, b.id AS y FROM a JOIN b
+        ON a.k = b.k AND b.at BETWEEN a.at - INTERVAL '1 minute' AND a.at + INTERVAL '1 minute'
+"""
+AS_OF = "SELECT a.id AS x, b.id AS y FROM a JOIN b FOR SYSTEM_TIME AS OF a.at ON a.k = b.k"
+CLOSED = """
+    SELECT a.id AS x, b.id AS y FROM a ASOF JOIN b ON a.k = b.k AND a.at >= b.at
+    EMIT ON WINDOW CLOSE
+"""
+
+
+@pytest.mark.parametrize("query", [WINDOWS_JOINED, NEAR, AS_OF, CLOSED])
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("altered", [False, True])
+def test_late_rows_of_a_join_name_the_side_they_came_from(db, rows, query, first, altered):
+    for name in "ab" if first == "a" else "ba":
+        key = "PRIMARY KEY" if name == "b" and query is AS_OF else ""
+        db.execute(f"CREATE TABLE {name} (id INT, k TEXT {key}, at TIMESTAMP, "
+                   "WATERMARK FOR at AS at)")  # fmt: skip
+    db.execute(f"CREATE MATERIALIZED VIEW w AS {query}")
+    if altered:
+        db.execute("ALTER TABLE a ADD COLUMN more INT; ALTER TABLE b ADD COLUMN more INT")
+    row = "INSERT INTO {} (id, k, at) VALUES ({}, '{}', '2024-01-01 {}')"
+    for number, name in enumerate("ab"):
+        db.execute(row.format(name, number, f"{name}1", "09:05"))
+    for number, name in enumerate("ab"):
+        db.execute(row.format(name, number + 7, f"{name}2", "09:00:10"))
+    assert sorted(rows(LATE)) == [("w", "a", "7"), ("w", "b", "8")]
+
+
+def test_late_rows_above_a_join_name_both_sides(db, rows):
+    db.execute("""
+        CREATE TABLE a (id INT, at TIMESTAMP, WATERMARK FOR at AS at);
+        CREATE TABLE b (id INT, at TIMESTAMP);
+        CREATE TABLE c (id INT);
+        CREATE MATERIALIZED VIEW w AS
+            SELECT window_start, count(*) AS n
+            FROM TUMBLE((SELECT a.at, a.id FROM a JOIN b USING (id)), at, INTERVAL '1 minute')
+            WHERE EXISTS (SELECT FROM c WHERE c.id > 0) GROUP BY 1;
+        INSERT INTO b VALUES (7, NULL); INSERT INTO c VALUES (1);
+        INSERT INTO a VALUES (1, '2024-01-01 09:05'); INSERT INTO a VALUES (7, '2024-01-01 09:00')
+    """)
+    assert sorted(rows(LATE)) == [("w", "a, b", "7")]
+
+
 def test_rows_far_in_the_future_do_not_move_the_watermark(db, rows):
     db.execute("CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
     db.execute("INSERT INTO t VALUES ('2024-01-01'), ('2999-01-01'), ('2024-01-02')")
