@@ -32,12 +32,12 @@ def bind_checks(
     for check in statement.checks:
         context = scope.context(volatile_allowed=False, now=NOW_REFUSED)
         expr = bind_predicate(check.condition, schema, context, statement.name[-1], clause="CHECK")
-        if any(isinstance(e, Subquery) for e in walk(expr)):
-            raise FeatureNotSupported(
-                "cannot use subquery in check constraint",
-                position=check.position or None,
-                hint="Compare with columns of the same row, or filter in a view.",
-            )
+        refuse_subquery(
+            expr,
+            "check constraint",
+            check.position or None,
+            hint="Compare with columns of the same row, or filter in a view.",
+        )
         name = check.name
         if name is None:
             used = sorted(columns_used(expr))
@@ -51,6 +51,17 @@ def bind_checks(
             )
         found.append((name, expr))
     return tuple(found)
+
+
+def refuse_subquery(
+    expr: Expr,
+    where: str,
+    position: int | None = None,
+    hint: str = "Only columns of the same row and constants can stand there.",
+) -> None:
+    """Raises: FeatureNotSupported (0A000), with PostgreSQL's words."""
+    if any(isinstance(e, Subquery) for e in walk(expr)):
+        raise FeatureNotSupported(f"cannot use subquery in {where}", position=position, hint=hint)
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:

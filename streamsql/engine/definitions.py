@@ -18,7 +18,7 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import DATETIME_KINDS, Kind, SqlType
 from streamsql.dialect.statements import ColumnDef, CreateTable
 from streamsql.engine.binding import BindScope, bind_scalar
-from streamsql.engine.constraints import bind_checks
+from streamsql.engine.constraints import bind_checks, refuse_subquery
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.watermarks import DEFAULT_MAX_FUTURE_US, WatermarkPolicy
 from streamsql.functions.expressions import Expr, columns_used
@@ -140,7 +140,9 @@ def bind_program(statement: CreateTable, schema: Schema, scope: BindScope) -> Ta
 def _bind_default(column: ColumnDef, type_: SqlType, scope: BindScope) -> Expr:
     assert column.default is not None
     try:
-        return bind_scalar(column.default, Schema(()), scope.context(), target=type_)
+        expr = bind_scalar(column.default, Schema(()), scope.context(), target=type_)
+        refuse_subquery(expr, "DEFAULT expression")
+        return expr
     except DatatypeMismatch as error:
         found = bind_scalar(column.default, Schema(()), scope.context()).type
         raise DatatypeMismatch(
@@ -155,6 +157,7 @@ def _bind_generated(
 ) -> Expr:
     assert column.generated is not None
     expr = bind_scalar(column.generated, schema, scope.context(now=NOW_TICK), target=type_)
+    refuse_subquery(expr, "column generation expression")
     for i in sorted(columns_used(expr) & made):
         raise InvalidObjectDefinition(
             f'cannot use generated column "{schema[i].name}" in column generation expression',
@@ -189,6 +192,7 @@ def _bind_watermark(
     assert definition.expression is not None
     context = scope.context(volatile_allowed=False, now=NOW_TICK)
     expr = bind_scalar(definition.expression, schema, context)
+    refuse_subquery(expr, "WATERMARK expression", at)
     if expr.type.kind is Kind.UNKNOWN or expr.type.kind not in DATETIME_KINDS:
         raise DatatypeMismatch(
             f"watermark expression is of type {expr.type}, but must be a date or timestamp",

@@ -25,6 +25,7 @@ from streamsql.dialect.statements import CreateIndex
 from streamsql.engine import logs
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
+from streamsql.engine.constraints import refuse_subquery
 from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.key_index import KeyIndex
 from streamsql.engine.storage.table import TableState
@@ -78,6 +79,7 @@ def bind_keys(statement: CreateIndex, owner: Relation, scope: BindScope) -> tupl
                     hint="Index a column, or an expression of the row alone.",
                 ) from error
             raise
+        refuse_subquery(key, "index expression")
         keys.append(key)
     return tuple(keys)
 

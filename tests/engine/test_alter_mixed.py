@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamsql.core.errors import SerializationFailure
+from streamsql.core.errors import FeatureNotSupported, SerializationFailure
 from tests.engine.test_recovery import abandon, opened
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -111,3 +111,19 @@ def test_a_transaction_that_an_alter_overtakes_changes_nothing(db, write, then):
     session.close()
     rows = db.execute("SELECT id, b, c FROM t ORDER BY id").fetchall()
     assert rows == [(1, 100, 7), (2, 200, 7)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "where"),
+    [
+        ("ALTER TABLE t ALTER COLUMN a SET DEFAULT (SELECT 1)", "DEFAULT expression"),
+        ("ALTER TABLE t ADD COLUMN c INT DEFAULT (SELECT 1)", "DEFAULT expression"),
+        ("CREATE TABLE u (a INT DEFAULT (SELECT 1))", "DEFAULT expression"),
+        ("CREATE TABLE u (a INT AS ((SELECT 1)))", "column generation expression"),
+        ("CREATE INDEX ON t ((a + (SELECT 1)))", "index expression"),
+    ],
+)
+def test_no_subquery_in_what_is_computed_for_a_row(db, statement, where):
+    with pytest.raises(FeatureNotSupported, match=f"cannot use subquery in {where}"):
+        db.execute(statement)
+    db.execute("INSERT INTO t VALUES (3, 30, 300)")

@@ -21,7 +21,6 @@ from streamsql.core.errors import (
     InvalidTableDefinition,
     NotNullViolation,
     ObjectNotInPrerequisiteState,
-    SqlSyntaxError,
     StreamSqlError,
     UndefinedColumn,
     WrongObjectType,
@@ -387,7 +386,7 @@ def same_but_default(sql: str, relation: Relation, name: str) -> bool:
     before = relation.statement
     try:
         found = read_definition(sql, relation)
-    except SqlSyntaxError:
+    except StreamSqlError:  # also of a type that a cut has spelled
         return False
     if not isinstance(found, CreateTable) or not isinstance(before, CreateTable):
         return False
