@@ -109,6 +109,16 @@ def source_label(relation_id: int, layout: int = 0) -> str:
     return f"source-{relation_id}@{layout}" if layout else f"source-{relation_id}"
 
 
+def labelled_relation(label: str) -> int | None:
+    """The OID in a source node's label; None for other labels.
+
+    >>> labelled_relation(source_label(16384, 2)), labelled_relation("filter")
+    (16384, None)
+    """
+    kind, _, number = label.partition("@")[0].partition("-")
+    return int(number) if kind == "source" and number.isdigit() else None
+
+
 def add_layout(circuit: Circuit, below: int, label: str, layout: Layout) -> int:
     """The node that gives a relation's changes in the columns it had before; held once more."""
     found = circuit.find(label)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from streamsql.circuit.graph import Node
@@ -14,18 +14,20 @@ from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.operators.source import Source
 from streamsql.plan.nodes import LogicalPlan, Scan
 from streamsql.plan.visit import walk_plan
-from streamsql.runtime.compile import CompiledView
+from streamsql.runtime.compile import CompiledView, labelled_relation
 
 
 def explain(
-    compiled: CompiledView, *, analyze: bool = False, verbose: bool = False, format: str = "text"
-) -> list[str]:
+    compiled: CompiledView, *, analyze: bool = False, verbose: bool = False, format: str = "text",
+    relations: Mapping[int, str] | None = None,
+) -> list[str]:  # fmt: skip
     """The view's circuit, output first.
 
     analyze: with what each operator has counted so far. verbose: with the state it holds now, its
-    watermark and its label. format: text, json (one line) or dot.
+    watermark and its label. format: text, json (one line) or dot. relations: OID -> what it
+    is called now; the plan tells the name that it had, and of older layouts the layout's OID.
     """
-    names = {f"source-{r}": name for r, name in relation_names(compiled.plan)}
+    names = {**dict(relation_names(compiled.plan)), **(relations or {})}
     facts = {n.id: node_facts(n, names, analyze, verbose) for n in compiled.nodes}
     if format == "json":
         return [json.dumps(_nested(compiled, facts, compiled.output), ensure_ascii=False)]
@@ -45,13 +47,14 @@ def relation_names(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
             yield node.relation_id, node.name
 
 
-def node_facts(node: Node, names: dict[str, str], analyze: bool, verbose: bool) -> dict[str, Any]:
+def node_facts(node: Node, names: dict[int, str], analyze: bool, verbose: bool) -> dict[str, Any]:
     """What EXPLAIN tells of one node, in the order of telling."""
     operator = node.operator
     said = operator.explain()
     facts: dict[str, Any] = {"operator": operator.name, "node": node.id}
     if isinstance(operator, Source):
-        facts["relation"] = names.get(node.label, node.label)
+        oid = labelled_relation(node.label)
+        facts["relation"] = node.label if oid is None else names.get(oid, node.label)
     else:
         facts["maintenance"] = operator.maintenance
     for key in ("detail", "why", "state", "freed"):

@@ -472,3 +472,20 @@ def test_statements_that_an_alter_overtakes_are_run_again(made, monkeypatch):
         session.execute("COMMIT")
     assert caught.value.sqlstate == "40001" and session.transaction_status == "I"
     assert made.execute("SELECT count(*) FROM t").fetchall() == [(3,)]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_explain_names_the_table_below_an_older_layout(db, rows, columns):
+    db.execute("""
+        CREATE TABLE named (id INT);
+        CREATE MATERIALIZED VIEW over AS SELECT id FROM named WHERE id > 0
+    """)
+    for i in range(columns):
+        db.execute(f"ALTER TABLE named ADD COLUMN c{i} INT")
+        db.execute(f"CREATE MATERIALIZED VIEW v{i} AS SELECT id, c{i} FROM named")
+    made = "CREATE MATERIALIZED VIEW w AS SELECT * FROM over JOIN named USING (id)"
+    for what in ("MATERIALIZED VIEW over", "MATERIALIZED VIEW v0", made):
+        text = str(rows(f"EXPLAIN {what}"))
+        assert "Source named  #" in text and "Source source" not in text
+    db.execute("ALTER TABLE named RENAME TO other")
+    assert "Source other  #" in str(rows("EXPLAIN MATERIALIZED VIEW over"))

@@ -166,16 +166,17 @@ def explain_view(session: Session, relation: Relation, statement: Explain) -> li
     """The circuit of a view that is running; ANALYZE with what it has counted."""
     check_runs(relation)
     view = session.engine.views[relation.oid]
-    return circuit_lines(view.compiled, statement)
+    return circuit_lines(session, view.compiled, statement)
 
 
-def circuit_lines(compiled: CompiledView, statement: Explain) -> list[str]:
+def circuit_lines(session: Session, compiled: CompiledView, statement: Explain) -> list[str]:
     """The circuit as text, JSON or DOT."""
     from streamsql.runtime import explain
 
     return explain.explain(
-        compiled, analyze=statement.analyze, verbose=statement.verbose, format=statement.format
-    )
+        compiled, analyze=statement.analyze, verbose=statement.verbose, format=statement.format,
+        relations={r.oid: r.name for r in session.catalog.relations.values()},
+    )  # fmt: skip
 
 
 def explain_create(session: Session, create: CreateView, statement: Explain) -> list[str]:
@@ -187,7 +188,7 @@ def explain_create(session: Session, create: CreateView, statement: Explain) -> 
 
     def compile_only() -> list[str]:
         return session.engine.builder.try_view(
-            relation, catalog, lambda compiled: circuit_lines(compiled, statement)
+            relation, catalog, lambda compiled: circuit_lines(session, compiled, statement)
         )
 
     lines: list[str] = session.engine.call(compile_only)
