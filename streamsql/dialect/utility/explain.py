@@ -61,7 +61,8 @@ def _plan_words(parser: Parser) -> None:
     """What Flink and Materialize write to choose a plan: there is one here."""
     if parser.at("TIMESTAMP", "MEMORY", "CPU", "FILTER"):
         raise parser.not_supported(
-            f"EXPLAIN {parser.token.key}", "EXPLAIN ANALYZE MATERIALIZED VIEW shows rows and bytes."
+            f"EXPLAIN {parser.token.key}",
+            "EXPLAIN (ANALYZE, VERBOSE) MATERIALIZED VIEW shows rows and bytes.",
         )
     while parser.at(*_PLANS):
         parser.advance()
