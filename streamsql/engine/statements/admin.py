@@ -106,6 +106,12 @@ def run_advance_watermark(
     return Result("ADVANCE WATERMARK")
 
 
+_TEMPORAL = {
+    "lookup": "shows what its right side held when each row came, which is not kept",
+    "versioned": "shows its right side's version at each row's time, and versions that the table "
+    "no longer holds are not kept",
+}
+"""Why a view can not be verified, by the kind of its join."""
 VERIFY_COLUMNS = (("weight", BIGINT), ("row", TEXT))
 
 
@@ -122,11 +128,12 @@ def run_verify(
     check_runs(relation)
     engine = session.engine
     plan = freeze(bind_view(relation, session.catalog), (), session.now_us())
-    if any(isinstance(node, Join) and node.is_temporal for node in walk_plan(plan)):
-        raise FeatureNotSupported(
-            f'"{relation.name}" can not be verified: a temporal join shows what its right side '
-            "held when each row came, which is not kept",
-        )
+    for node in walk_plan(plan):
+        if isinstance(node, Join) and node.is_temporal:
+            why = _TEMPORAL[node.kind.removesuffix("_left")]
+            raise FeatureNotSupported(
+                f'"{relation.name}" can not be verified: a temporal join {why}'
+            )
     kept = engine.views.get(relation.oid)
     if kept is not None and any(isinstance(n.operator, Stamp) for n in kept.compiled.nodes):
         raise FeatureNotSupported(
