@@ -173,7 +173,8 @@ class Folding:
 
     def keeps(self) -> list[str]:
         """What is held beside the cells and the rows of groups, in words."""
-        words = [a.keeps for a in self.accumulators if isinstance(a, RowAccumulator)]
+        words = ["its distinct values"] if self._distinct else []
+        words += [a.keeps for a in self.accumulators if a.keeps]
         return list(dict.fromkeys(words))
 
     def rows(self) -> int:

@@ -11,6 +11,7 @@ from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER, TEXT, TIMESTAMP
 from streamsql.operators import Options
+from streamsql.operators.accumulators.base import Accumulator
 from streamsql.runtime.compile import add_source, compile_view
 from streamsql.runtime.explain import explain, size_text, watermark_text
 from tests.operators.harness import Table, plan_of, view_of
@@ -33,6 +34,33 @@ def test_tree_names_operators_expressions_and_relations() -> None:
     assert "Source t0" in text
     assert "v > 3" in text
     assert "freed when a group's last row goes" in text
+
+
+@pytest.mark.parametrize(("call", "kept"), [
+    ("sum(v)", ""),
+    ("count(DISTINCT v)", ", its distinct values"),
+    ("min(v)", ", its values in order"),
+    ("max(s)", ", its values in order"),
+    ("approx_count_distinct(v)", ", its distinct values"),
+    ("count(DISTINCT v), min(v), median(v)", ", its distinct values, its values in order"),
+    ("sum(v::DOUBLE PRECISION), var_pop(v)", ", exact sums"),
+    ("array_agg(v ORDER BY s)", ", its rows in order"),
+])  # fmt: skip
+def test_aggregates_tell_what_they_keep_beside_the_groups(call: str, kept: str) -> None:
+    view = view_of(f"SELECT k, {call} FROM t0 GROUP BY k", [T0, T1]).compiled
+    (state,) = [
+        said["state"] for o in view.operators if "key for every group" in str(said := o.explain())
+    ]
+    assert state.partition("and the key for every group")[2] == kept
+
+
+def test_accumulators_that_hold_more_than_cells_say_what() -> None:
+    classes = [Accumulator]
+    for found in classes:
+        classes += found.__subclasses__()
+    beside = [c for c in classes if c.side_rows is not Accumulator.side_rows]
+    assert {"Sorted", "OrderedWord", "ExactReal"} <= {c.__name__ for c in beside}
+    assert [c.__name__ for c in beside if not c.keeps] == []
 
 
 def test_recompute_says_why() -> None:

@@ -31,6 +31,8 @@ class Accumulator(abc.ABC):
     retracts: bool = True
     mergeable: bool = True
     exact: bool = False
+    keeps: str = ""
+    """What is held beside the group's cells, for EXPLAIN; of those that override `side_rows`."""
 
     def __init__(self, call: AggregateCall) -> None:
         self.call = call

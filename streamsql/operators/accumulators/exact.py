@@ -96,6 +96,7 @@ class ExactReal(Accumulator):
 
     lanes = 5
     mergeable = False
+    keeps = "exact sums"
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

@@ -74,6 +74,7 @@ class Multiset(Accumulator):
 
     lanes = 2
     mergeable = False
+    keeps = "its values in order"
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

@@ -78,6 +78,7 @@ class ExactMoments(Accumulator):
 
     lanes = 6
     mergeable = False
+    keeps = "exact sums"
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

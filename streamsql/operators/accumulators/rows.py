@@ -26,8 +26,6 @@ class RowAccumulator(Accumulator):
     """An accumulator that is given whole rows: it has several arguments, or an order."""
 
     mergeable = False
-    keeps: str = ""
-    """What is held beside the group's cells, for EXPLAIN."""
 
     @abc.abstractmethod
     def add_rows(
