@@ -8,55 +8,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from streamsql.circuit.metrics import NodeMetrics
+from streamsql.circuit import idle
+from streamsql.circuit.node import EdgeCheck, Node, NodeFailed
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import DataCorrupted, InvariantViolation
-from streamsql.core.logical_time import NO_WATERMARK
-
-
-@dataclass(slots=True)
-class Node:
-    """One operator in its place.
-
-    label: what the node computes; the same after a restart, and equal labels share a node.
-    consumers: (node, port) pairs fed by this node. private: its output can not be listed. owners:
-    how many views (or other users) hold it beside its consumers. is_output: its
-    deltas are handed out by `step`.
-    """
-
-    id: int
-    operator: Operator
-    inputs: tuple[int, ...]
-    label: str
-    empty: Delta
-    consumers: list[tuple[int, int]] = field(default_factory=list)
-    owners: int = 0
-    is_output: bool = False
-    private: bool = False
-    watermark: int = NO_WATERMARK
-    metrics: NodeMetrics = field(default_factory=NodeMetrics)
-    sources: tuple[Node, ...] = ()  # the nodes of `inputs`
-    commits: bool = False  # its `commit` does something
-    follows: bool = False  # its watermark is the inputs', whatever it holds
-
-
-EdgeCheck = Callable[[Node, tuple[Delta, ...], Delta], None]
-"""Called after each step of a node with its inputs and its output (`circuit.checks`)."""
-
-
-class NodeFailed(InvariantViolation):
-    """An operator raised in a tick, which is left half done: the circuit must be built anew.
-
-    node: its number; the cause is what it raised.
-    """
-
-    def __init__(self, node: int, name: str) -> None:
-        super().__init__(f"operator {name} #{node} failed")
-        self.node = node
+from streamsql.core.errors import DataCorrupted
 
 
 class Circuit:
@@ -68,6 +26,8 @@ class Circuit:
         self._next_id = 0
         self._lowest_id = -1
         self._fresh: set[int] = set()
+        self._moved: set[int] = set()  # taken over since the last tick
+        self._idles = False  # whether a source was ever idle
         self._timed: dict[int, Node] = {}
         self._check = check
 
@@ -181,6 +141,7 @@ class Circuit:
         del self.nodes[node.id]
         self._timed.pop(node.id, None)
         self._fresh.discard(node.id)
+        self._moved.discard(node.id)
         del self._by_label[node.label]
 
     def take_over(self, other: Circuit, place: dict[int, int], labels: Mapping[int, str]) -> None:
@@ -209,6 +170,7 @@ class Circuit:
                 self._timed[node.id] = node
             if node_id in other._fresh:
                 self._fresh.add(node.id)
+            self._moved.add(node.id)  # its inputs may be idle here
             _relocate(node.operator, place)
 
     def cone(self, node_id: int) -> list[int]:
@@ -231,13 +193,15 @@ class Circuit:
         step: Step,
         deltas: Mapping[int, Delta | Sequence[Delta]],
         watermarks: Mapping[int, int] | None = None,
+        idle_marks: Mapping[int, int | None] | None = None,
     ) -> dict[int, Delta]:
         """One tick.
 
         deltas: source node -> its changes, in one or several parts, which are added up only where
         an operator needs them together. watermarks: source node -> its watermark after them, µs
-        (sources that are not named keep theirs). Returns the non-empty deltas of the output nodes,
-        and of any source node that is one.
+        (sources that are not named keep theirs). idle_marks: source node -> the clock (µs) when it
+        fell idle, None: it is active; those that are not named stay as they are. Returns the
+        non-empty deltas of the output nodes, and of any source node that is one.
         """
         run = _Run(self, step)
         for node_id, parts in deltas.items():
@@ -246,8 +210,11 @@ class Circuit:
         for node_id, watermark in (watermarks or {}).items():
             run.source_watermarks[node_id] = watermark
             run.wake(node_id)
-        for node_id in self._fresh:
+        for node_id, since in (idle_marks or {}).items():
+            run.mark(node_id, since)
+        for node_id in self._fresh | self._moved:
             run.wake(node_id)
+        self._moved.clear()
         for node in self._timed.values():
             due = node.operator.next_timer_us()
             if due is not None and due <= step.now_us:
@@ -328,8 +295,17 @@ class Circuit:
         """The watermark of every node by its label, µs."""
         return {node.label: node.watermark for node in self}
 
-    def load(self, states: Mapping[str, State], watermarks: Mapping[str, int]) -> None:
-        """Bring back what `save` and `watermarks` gave, on a circuit built from the same views.
+    def idle_marks(self) -> dict[str, list[object]]:
+        """Who is idle, and what idle inputs count for, by label; for `load`."""
+        return {node.label: node.idle.save() for node in self if node.idle != idle.Idle()}
+
+    def load(
+        self,
+        states: Mapping[str, State],
+        watermarks: Mapping[str, int],
+        idle_marks: Mapping[str, list[object]] | None = None,
+    ) -> None:
+        """Bring back what `save`, `watermarks`, `idle_marks` gave, in one built of the same views.
 
         Raises: DataCorrupted (XX001) if a node's state is missing.
         """
@@ -338,6 +314,9 @@ class Circuit:
                 raise DataCorrupted(f"the checkpoint has no state for {node.label}")
             node.operator.load(states[node.label])
             node.watermark = node.operator.watermark = watermarks[node.label]
+            if idle_marks and node.label in idle_marks:
+                node.idle = idle.Idle.load(idle_marks[node.label])
+        self._idles = bool(idle_marks)
         self._fresh.clear()
 
 
@@ -363,6 +342,16 @@ class _Run:
         self.pending: dict[int, list[tuple[int, Delta]]] = {}  # node -> (port, delta)
         self.source_watermarks: dict[int, int] = {}
         self.timers: set[int] = set()
+        self.turned: set[int] = set()  # sources that fell idle or woke up
+
+    def mark(self, node_id: int, since: int | None) -> None:
+        """A source is idle since then; None: it is active."""
+        node = self.nodes[node_id]
+        if node.idle.since != since:
+            node.idle.since = since
+            self.circuit._idles = True
+            self.turned.add(node_id)
+            self.wake(node_id)
 
     def wake(self, node_id: int) -> None:
         if node_id not in self.queued and (self.allowed is None or node_id in self.allowed):
@@ -386,6 +375,7 @@ class _Run:
             node = self.nodes[heapq.heappop(heap)]
             received = self.pending.pop(node.id, None)
             sources = node.sources
+            turned = self._idle(node, received) if self.circuit._idles else False
             if len(sources) == 1:
                 watermarks: tuple[int, ...] = (sources[0].watermark,)
             else:
@@ -412,8 +402,8 @@ class _Run:
             if not (node.follows and min(watermarks) <= before == node.operator.watermark):
                 node.watermark = node.operator.advance_watermark(watermarks)
                 rose = node.watermark > before
-            if outs or rose:
-                self._hand_on(node, outs, rose)
+            if outs or rose or turned:
+                self._hand_on(node, outs, rose or turned)
                 if outs and node.is_output:
                     outputs[node.id] = concat(outs, node.operator.schema)
         for operator in stepped:
@@ -422,9 +412,19 @@ class _Run:
             return outputs
         return {k: v for k, v in outputs.items() if k in self.allowed}
 
+    def _idle(self, node: Node, received: list[tuple[int, Delta]] | None) -> bool:
+        """Pass idle marks on; rows of inputs that were idle are judged by what those counted for.
+        Whether the node fell idle or woke up."""
+        floors = node.idle.floors
+        if received is not None and floors:
+            received[:] = [(port, idle.judged(delta, floors[port])) for port, delta in received]
+        if not node.sources:
+            return node.id in self.turned
+        return idle.follow(node, self.step.now_us)
+
     def _watermarks(self, node: Node) -> tuple[int, ...]:
         if node.sources:
-            return tuple([source.watermark for source in node.sources])
+            return idle.input_watermarks(node)
         given = self.source_watermarks.get(node.id)
         return () if given is None else (given,)
 
@@ -496,4 +496,4 @@ class _Run:
         return tuple(deltas)
 
 
-__all__ = ["Circuit", "EdgeCheck", "Node"]
+__all__ = ["Circuit", "EdgeCheck", "Node", "NodeFailed"]

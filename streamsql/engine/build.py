@@ -172,7 +172,9 @@ class CatalogBuilder:
         for oid, tracker in engine.trackers():
             if oid == relation.oid:
                 step = Step(engine.version, engine.advance_now())
-                engine.circuit.step(step, {}, {engine.nodes[oid]: tracker.value})
+                node = engine.nodes[oid]
+                since = tracker.state.idle_us
+                engine.circuit.step(step, {}, {node: tracker.value}, {node: since})
 
     def source_node(self, relation: Relation) -> int:
         """The circuit node that a table's or source's changes enter by."""
@@ -318,6 +320,10 @@ class CatalogBuilder:
 
         alterations.replace_sources(engine, built)
         engine.ingest.add(built.sources)
+        engine.ingest.expect(tick.now_us)
+        for table in built.tables.values():
+            if table.tracker is not None:
+                table.tracker.begin(tick.now_us)
         engine.committer.run([tick], swap)
         engine.indexes.sync()
         engine.recordings.sync()

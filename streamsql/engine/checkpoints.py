@@ -51,6 +51,7 @@ def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
         "tables": tables,
         "sources": {str(oid): saved for oid, saved in engine.ingest.save().items()},
         "watermarks": engine.circuit.watermarks(),
+        "idle": engine.circuit.idle_marks(),
         "states": sorted(states),
         "broken": {str(o): str(v.broken) for o, v in engine.views.items() if v.broken},
     }
@@ -118,7 +119,7 @@ def _restore_views(
         if meta["broken"]:
             raise DataCorrupted("a view had failed")
         build_nodes(engine, relations)
-        engine.circuit.load(states, meta["watermarks"])
+        engine.circuit.load(states, meta["watermarks"], meta.get("idle", {}))
     except DataCorrupted:
         refill(engine, relations)
         restored = [v for v in engine.views.values() if v.relation.suspended is not None]

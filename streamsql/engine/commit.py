@@ -99,6 +99,7 @@ class Committer:
                     tracker.advance_to(value, tick.now_us)
                     tick.watermarks[oid] = tracker.value
         tick.watermarks.update(self.engine.ingest.clock(tick.now_us))
+        tick.idle.update(self.engine.ingest.idle())
 
     def set_clock(self, mode: str) -> None:
         """`SET streamsql.clock`: from this tick on."""
@@ -260,18 +261,22 @@ class Committer:
     def _step(self, tick: Tick, step: Step) -> dict[int, Delta]:
         engine = self.engine
         deltas: dict[int, list[Delta]] = {}
-        watermarks: dict[int, int] = {}
+        # time first: what rows of the same tick did to a watermark came after it
+        watermarks = {engine.nodes[oid]: w for oid, w in tick.watermarks.items()}
+        idle = {engine.nodes[oid]: since for oid, since in tick.idle.items()}
         for change in tick.changes:
             node = engine.nodes[change.relation_id]
             deltas.setdefault(node, []).append(change.visible)
             watermarks[node] = change.watermark
+            if change.inserted.num_rows:
+                idle[node] = None
         for given in tick.inputs:
             node = engine.nodes[given.relation_id]
             deltas.setdefault(node, []).append(given.delta)
             watermarks[node] = given.watermark
-        for relation_id, watermark in tick.watermarks.items():
-            watermarks[engine.nodes[relation_id]] = watermark
-        outputs = engine.step_circuit(step, deltas, watermarks)
+            if given.delta.num_rows:
+                idle[node] = None
+        outputs = engine.step_circuit(step, deltas, watermarks, idle)
         if engine.jobs.active:
             engine.jobs.feed(tick, deltas, outputs)
         return outputs

@@ -61,6 +61,13 @@ class Ingest:
             if not source.started and circuit.nodes[self.engine.nodes[oid]].consumers:
                 source.start()
 
+    def expect(self, now_us: int) -> None:
+        """Rows are expected of every source that a view reads: from now on it may fall idle."""
+        circuit = self.engine.circuit
+        for oid, source in self.sources.items():
+            if source.tracker is not None and circuit.nodes[self.engine.nodes[oid]].consumers:
+                source.tracker.begin(now_us)
+
     def remove(self, oid: int) -> None:
         """Close the source of a dropped relation."""
         source = self.sources.pop(oid, None)
@@ -88,6 +95,7 @@ class Ingest:
             return None
         tick = committer.new_tick()
         tick.watermarks.update(watermarks)
+        tick.idle.update(self.idle())
         tick.timed = True
         with engine.lock:
             self._fill(tick, waiting)
@@ -125,12 +133,22 @@ class Ingest:
         return sum(n for n, _ in entries)
 
     def clock(self, now_us: int) -> dict[int, int]:
-        """Let the clock pass for idle relations: those whose watermark rose, with it."""
+        """Let the clock pass for idle relations: those whose watermark rose or which fell idle,
+        with their watermarks."""
         moved: dict[int, int] = {}
         for oid, tracker in self.engine.trackers():
-            if tracker.policy.idle_timeout_us is not None and tracker.clock(now_us):
+            timed = tracker.policy.idle_timeout_us is not None or tracker.state.idle_us is not None
+            if timed and tracker.clock(now_us):
                 moved[oid] = tracker.value
         return moved
+
+    def idle(self) -> dict[int, int | None]:
+        """Since when relations that have an idle timeout are idle, µs; None: they are active."""
+        return {
+            oid: tracker.state.idle_us
+            for oid, tracker in self.engine.trackers()
+            if tracker.policy.idle_timeout_us is not None or tracker.state.begun_us is not None
+        }
 
     def _take(self, source: SourceRuntime, arrival: Arrival, tick: Tick) -> None:
         """Under the state lock."""

@@ -100,6 +100,13 @@ def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engi
     return any(_is_timed(j.left, engine) and _is_timed(j.right, engine) for j in joins)
 
 
+def depends_on_idle(relation: Relation, engine: Engine) -> bool:
+    """Whether inputs of the view were idle: a replay does not know what they counted for when a row
+    came."""
+    cone = engine.circuit.cone(engine.views[relation.oid].node)
+    return any(engine.circuit.nodes[n].idle.floors for n in cone)
+
+
 def _is_timed(plan: LogicalPlan, engine: Engine) -> bool:
     """Whether rows with event times come up to here that no window has judged."""
     if isinstance(plan, TimeWindow):
@@ -126,6 +133,7 @@ def rebuilt(engine: Engine, relation: Relation) -> Delta:
     circuit, nodes = Circuit(configured_checks()), {}
     deltas: dict[int, Delta] = {}
     watermarks: dict[int, int] = {}
+    idle: dict[int, int | None] = {}
     for oid in {s.relation_id for s in scans(plan)}:
         base = catalog.known(oid)
         assert base is not None
@@ -138,11 +146,12 @@ def rebuilt(engine: Engine, relation: Relation) -> Delta:
             lateness_us=watermark_policy(base.options).lateness_us,
         )
         deltas[node] = engine.builder.rows_of(oid, Built(catalog))
+        idle[node] = engine.circuit.nodes[engine.nodes[oid]].idle.since
         watermark = engine.circuit.nodes[engine.nodes[oid]].watermark
         if watermark != NO_WATERMARK:
             watermarks[node] = watermark
     compiled = compile_view(plan, circuit, nodes, compile_options(relation))
     step = Step(engine.version, engine.clock_us())
-    return circuit.step(step, deltas, watermarks).get(
+    return circuit.step(step, deltas, watermarks, idle).get(
         compiled.output, Delta.empty(relation.columns)
     )

@@ -128,7 +128,7 @@ class Tick:
     watermark moved without rows. positions: source → partition → position after this tick.
     source_errors: rows for `streamsql.source_errors`. advance: watermarks moved by hand. clock: the
     mode it is set to. settings: variables of the server that are set. timed: idle relations were
-    looked at.
+    looked at. idle: relation → since when it is idle, µs; None: it is active, or has rows below.
     """
 
     version: int
@@ -143,3 +143,4 @@ class Tick:
     clock: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     timed: bool = False
+    idle: dict[int, int | None] = field(default_factory=dict)

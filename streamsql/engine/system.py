@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamsql.circuit.idle import holder
 from streamsql.circuit.operator import LateRow, RowError, Step
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
@@ -244,15 +245,15 @@ class SystemState:
 
     def _watermark_rows(self) -> list[tuple[Any, ...]]:
         """A row per source and per operator under one; held_back_by: for a source its slowest
-        partition, for an operator the source that is furthest behind; since: when that one moved
-        last."""
+        partition, for an operator the source that is furthest behind of those that are not idle;
+        since: when that one moved last, or from when its rows were expected."""
         engine = self.engine
         rows: list[tuple[Any, ...]] = []
         origins: dict[int, tuple[str, int | None]] = {}
         for oid, tracker in engine.trackers():
             name = engine.relation_name(oid)
             held = tracker.held_back_by(engine.advance_now())
-            since = tracker.state.since_us or None
+            since = tracker.state.since_us or tracker.state.begun_us
             rows.append((name, "source", time_or_none(tracker.value), held, since))
             origins[engine.nodes[oid]] = (name, since)
         nodes = engine.circuit.nodes
@@ -260,7 +261,7 @@ class SystemState:
             for node_id in engine.own_nodes(view):
                 below = [i for i in engine.circuit.cone(node_id) if i in origins]
                 if below:
-                    name, since = origins[min(below, key=lambda i: nodes[i].watermark)]
+                    name, since = origins[holder([nodes[i] for i in below]).id]
                     label = f"{nodes[node_id].operator.name} #{node_id}"
                     moved = time_or_none(nodes[node_id].watermark)
                     rows.append((view.relation.name, label, moved, name, since))

@@ -44,6 +44,8 @@ class TemporalJoin(Operator):
     Errors:   NegativeWeight (XX001) if a left row is taken back that is not there.
     """
 
+    leads = True
+
     def __init__(
         self, left: Schema, right: Side, parts: EquiJoin, condition: PairCondition | None,
         *, outer: bool, remembers: bool,

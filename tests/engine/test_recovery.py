@@ -241,7 +241,7 @@ def test_views_are_filled_anew_when_their_saved_state_does_not_fit(monkeypatch):
     expected = contents(db)[:6]
     db.close()
 
-    def refuse(self, states, watermarks):
+    def refuse(self, states, watermarks, idle_marks):
         raise DataCorrupted("another version")
 
     monkeypatch.setattr(Circuit, "load", refuse)

@@ -28,7 +28,12 @@ from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.plans import freeze, scans
 from streamsql.engine.reads.select import plan_sql, relation_table
-from streamsql.engine.rebuild import depends_on_arrival, depends_on_both_arrivals, rebuilt
+from streamsql.engine.rebuild import (
+    depends_on_arrival,
+    depends_on_both_arrivals,
+    depends_on_idle,
+    rebuilt,
+)
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.statements.closeness import rounds_numerics, without_rounding
@@ -148,6 +153,11 @@ def run_verify(
                 f'"{relation.name}" can not be verified: its windows judge the rows of a join by '
                 "what both sides knew of time when they came, which is not kept",
                 hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
+            )
+        if found.row_count and engine.call(lambda: depends_on_idle(relation, engine)):
+            raise FeatureNotSupported(
+                f'"{relation.name}" can not be verified: an input was idle, and what its watermark '
+                "counted for when each row came is not kept",
             )
         return found
     view = engine.read_view(stored=engine.maintained)

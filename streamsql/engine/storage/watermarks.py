@@ -71,7 +71,8 @@ class WatermarkState:
 
     value: the source's watermark, never falls. disorder: by partition, of the adaptive form.
     idle_base: (watermark, clock) when everything fell idle, from which the watermark moves on with
-    the clock; None while rows come.
+    the clock; None while rows come. begun_us: clock from which rows were to be expected; None: not
+    yet. idle_us: clock when the last partition fell idle; None: it is active.
     """
 
     value: int = NO_WATERMARK
@@ -79,6 +80,8 @@ class WatermarkState:
     disorder: dict[str, Disorder] = field(default_factory=dict)
     idle_base: tuple[int, int] | None = None
     since_us: int = 0
+    begun_us: int | None = None
+    idle_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ class WatermarkTracker:
             partitions={**state.partitions, partition: Partition(running, now_us)},
             disorder=disorder,
             idle_base=None,
+            idle_us=None,
             since_us=now_us if after > state.value else state.since_us,
         )
         return Observed(before, ahead[:found].copy())
@@ -161,8 +165,30 @@ class WatermarkTracker:
         ]
         return min(values, default=2**63 - 1)
 
+    def begin(self, now_us: int) -> None:
+        """From now on rows are expected: it falls idle if none come. Once."""
+        if self.state.begun_us is None:
+            self.state = replace(self.state, begun_us=now_us)
+
     def clock(self, now_us: int) -> bool:
-        """Let the clock pass: idle partitions no longer hold back. True if the watermark rose."""
+        """Let the clock pass: idle partitions no longer hold back. True if the watermark rose, or
+        the whole fell idle (or no longer is, its timeout being another one)."""
+        rose = self._clock(now_us)
+        idle_us = self._idle_at()
+        if idle_us is not None and idle_us > now_us:
+            idle_us = None
+        if idle_us == self.state.idle_us:
+            return rose
+        self.state = replace(self.state, idle_us=idle_us)
+        return True
+
+    def _idle_at(self) -> int | None:
+        """When it falls idle, or fell, if no more rows come."""
+        timeout, state = self.policy.idle_timeout_us, self.state
+        last_us = max((p.last_us for p in state.partitions.values()), default=state.begun_us)
+        return None if timeout is None or last_us is None else last_us + timeout
+
+    def _clock(self, now_us: int) -> bool:
         timeout = self.policy.idle_timeout_us
         state = self.state
         if timeout is None or not state.partitions or state.value == NO_WATERMARK:
@@ -196,8 +222,10 @@ class WatermarkTracker:
         """When the clock alone moves the watermark next."""
         timeout = self.policy.idle_timeout_us
         state = self.state
-        if timeout is None or not state.partitions:
+        if timeout is None:
             return None
+        if not state.partitions or state.value == NO_WATERMARK:
+            return self._idle_at() if state.idle_us is None else None
         due = [p.last_us + timeout for p in state.partitions.values()]
         waiting = [d for d in due if d > now_us]
         if waiting:
@@ -220,6 +248,8 @@ class WatermarkTracker:
             "disorder": {k: d.save() for k, d in s.disorder.items()},
             "idle_base": s.idle_base,
             "since_us": s.since_us,
+            "begun_us": s.begun_us,
+            "idle_us": s.idle_us,
         }
 
     def load(self, saved: dict[str, object]) -> None:
@@ -233,4 +263,6 @@ class WatermarkTracker:
             disorder={k: Disorder.load(d) for k, d in disorder.items()},
             idle_base=None if base is None else (base[0], base[1]),
             since_us=int(saved["since_us"]),  # type: ignore[call-overload]
+            begun_us=saved.get("begun_us", 0),  # type: ignore[arg-type]
+            idle_us=saved.get("idle_us"),  # type: ignore[arg-type]
         )
