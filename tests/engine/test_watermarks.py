@@ -63,6 +63,8 @@ def test_slowest_partition_holds_it_back_until_idle(make):
     tracker.observe(rows(50), NOW + 20 * S, "a")
     assert seconds([tracker.value]) == [10]
     assert tracker.held_back_by(NOW + 20 * S) == "b"
+    assert tracker.next_due_us(NOW + 20 * S) == NOW + 30 * S
+    assert tracker.next_due_us(NOW + 31 * S) == NOW + 31 * S  # overdue is due
     assert tracker.clock(NOW + 31 * S)
     assert seconds([tracker.value]) == [50]
 
@@ -78,6 +80,21 @@ def test_when_all_are_idle_it_moves_with_the_clock(make):
     assert seconds([tracker.value]) == [110]
     tracker.observe(rows(60), NOW + 101 * S)
     assert seconds([tracker.value]) == [110]
+
+
+def test_the_clock_moves_an_idle_one_again_and_again(make):
+    tracker = make(idle_timeout_us=4 * S)
+    tracker.observe(rows(10), NOW)
+    assert tracker.clock(NOW + 4 * S)
+    for now in (NOW + 4 * S, NOW + 4 * S + 500_000):
+        assert tracker.next_due_us(now) == NOW + 5 * S  # however often it is asked
+    assert tracker.clock(NOW + 5 * S)
+    assert seconds([tracker.value]) == [15]
+    assert tracker.next_due_us(NOW + 5 * S) == NOW + 6 * S
+    tracker.advance_to(NOW + 100 * S, NOW + 5 * S)  # by hand: the clock reaches it at 90
+    assert tracker.next_due_us(NOW + 5 * S) == NOW + 91 * S
+    assert not tracker.clock(NOW + 90 * S)
+    assert tracker.clock(NOW + 91 * S)
 
 
 def test_without_idle_timeout_the_clock_does_nothing(make):

@@ -229,10 +229,14 @@ class WatermarkTracker:
         due = [p.last_us + timeout for p in state.partitions.values()]
         waiting = [d for d in due if d > now_us]
         if waiting:
-            return min(waiting)
+            active = [p.value for p in state.partitions.values() if p.last_us + timeout > now_us]
+            return now_us if min(active) > state.value else min(waiting)
         if state.idle_base is None:
             return now_us
-        return now_us + max(min(timeout // 4, 1_000_000), 10_000)
+        step = max(min(timeout // 4, 1_000_000), 10_000)
+        # from the last move on: whoever asks again and again must come to it
+        value, began = state.idle_base
+        return max(state.since_us, began + state.value - value) + step
 
     def advance_to(self, value: int, now_us: int) -> None:
         """ADVANCE WATERMARK: never falls."""
