@@ -2,6 +2,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 SPEED ?= 20000
+PORT ?= 4566
 
 .PHONY: demo test test-deep bench check install format wheels clean
 
@@ -19,7 +20,7 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
-	@$(VENV)/bin/streamsql demo --speed $(SPEED)
+	@$(VENV)/bin/streamsql demo --speed $(SPEED) --port $(PORT)
 
 check: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format --check .

@@ -131,15 +131,18 @@ class _Demo:
             return 1
 
     def _run(self, seconds: float | None) -> int:
-        with busy("loading the engine (compiling kernels, the first time)", self._out):
+        with busy("loading the engine (the first time it compiles kernels)", self._out):
             import streamsql
             from streamsql_server.encoding import assembly
-            from streamsql_server.server import Server
+            from streamsql_server.server import Server, bind
 
+            listener = bind(
+                self._host, self._port
+            )  # one that is taken is told before the long wait
             database = streamsql.connect(self._data_dir)
             streamsql.warm_up(rooms=(assembly.__name__,))
         try:
-            server = Server(database, self._host, self._port)
+            server = Server(database, self._host, self._port, listener=listener)
             server.start()
             try:
                 session = database.session()
