@@ -19,6 +19,7 @@ from streamsql.core.errors import (
     FeatureNotSupported,
     InsufficientPrivilege,
     ObjectNotInPrerequisiteState,
+    UndefinedObject,
     UndefinedSchema,
     UndefinedTable,
     WrongObjectType,
@@ -173,11 +174,15 @@ class Catalog:
     ) -> Relation:
         """The relation of that name, of one of `kinds`.
 
-        Raises: UndefinedTable (42P01), WrongObjectType (42809).
+        Raises: UndefinedTable (42P01), for a subscription UndefinedObject (42704);
+        WrongObjectType (42809).
         """
         found = self.resolve(parts, search_path)
         if found is None:
-            raise UndefinedTable(f'relation "{".".join(parts)}" does not exist', position=position)
+            name = ".".join(parts)
+            if tuple(kinds) == ("subscription",):
+                raise UndefinedObject(f'subscription "{name}" does not exist', position=position)
+            raise UndefinedTable(f'relation "{name}" does not exist', position=position)
         if kinds and found.kind not in kinds:
             words = " or ".join(kind.replace("_", " ") for kind in kinds)
             article = "an" if words[0] in "aeiou" else "a"

@@ -355,3 +355,17 @@ def test_a_view_that_is_replaced_or_renamed_keeps_its_subscription(db, fails):
     assert "subscription s depends on" in error.detail
     db.execute("INSERT INTO t VALUES (9, 9)")
     assert [r[1:] for r in fetch(session)] == [(1, 9, 2)]
+
+
+@pytest.mark.parametrize("statement", [
+    "DECLARE c SUBSCRIPTION CURSOR FOR nosub",
+    "COMMENT ON SUBSCRIPTION nosub IS 'x'",
+    "DROP SUBSCRIPTION nosub",
+])  # fmt: skip
+def test_a_subscription_that_is_not_there_is_called_one(db, statement):
+    with pytest.raises(StreamSqlError) as caught:
+        db.execute(statement)
+    assert caught.value.sqlstate == "42704"
+    assert caught.value.message == 'subscription "nosub" does not exist'
+    with pytest.raises(StreamSqlError, match='"t" is not a subscription'):
+        db.execute("DECLARE c SUBSCRIPTION CURSOR FOR t")

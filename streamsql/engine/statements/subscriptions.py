@@ -92,7 +92,7 @@ def run(
 def open_cursor(session: Session, statement: DeclareCursor) -> SubscriptionCursor:
     """DECLARE c SUBSCRIPTION CURSOR FOR s [SINCE now() | begin() | version | time | FULL].
 
-    Raises: 42P01, 42809, 22023, 22007, 40001.
+    Raises: 42704, 42809, 22023, 22007, 40001.
     """
     assert statement.subscription is not None
     relation = lookup(session, statement.subscription, kinds=("subscription",))
