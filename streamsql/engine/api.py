@@ -37,7 +37,11 @@ class Notice:
     hint: str | None = None
 
 
-@dataclass
+SHOWN_COLUMNS = 8
+"""Columns that the repr of a result names."""
+
+
+@dataclass(repr=False)
 class Result:
     """Outcome of one statement.
 
@@ -55,7 +59,26 @@ class Result:
     notices: list[Notice] = field(default_factory=list)
     streaming: bool = False
     row_count: int | None = None
-    _table: pa.Table | None = field(default=None, repr=False, compare=False)
+    _table: pa.Table | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        """One line: the tag, the columns' names, and how many rows where that is known.
+
+        >>> Result("CREATE TABLE")
+        <Result CREATE TABLE>
+        >>> from streamsql.core.types import TEXT
+        >>> Result("SELECT", (ResultColumn("n", TEXT),), row_count=3)
+        <Result SELECT (n) 3 rows>
+        """
+        said = [self.tag]
+        if self.columns is not None:
+            names = [c.name for c in self.columns[:SHOWN_COLUMNS]]
+            more = len(self.columns) - len(names)
+            said.append(f"({', '.join(names)}{f', and {more} more' if more else ''})")
+            count = self.row_count if self._table is None else self._table.num_rows
+            if count is not None:
+                said.append("1 row" if count == 1 else f"{count} rows")
+        return f"<Result {' '.join(said)}>"
 
     def table(self) -> pa.Table:
         """All rows with the users' column names (consumes `batches`, and keeps the rows)."""

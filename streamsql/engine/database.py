@@ -13,6 +13,7 @@ from streamsql.engine.bulk import Subscription, insert_data, subscribe
 from streamsql.engine.engine import Engine
 from streamsql.engine.pgcatalog import PgCatalog
 from streamsql.engine.session import Session
+from streamsql.runtime.scheduler import closed_error
 from streamsql.state.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class Database:
         Each batch has the columns `version`, `weight` and then the relation's; it ends when
         `close()` is called or `up_to` has passed. relation: a name, or a SELECT.
         """
+        if self.engine.closed:
+            raise closed_error()
         return subscribe(
             self, relation, snapshot=snapshot, progress=progress, as_of=as_of, up_to=up_to
         )

@@ -43,6 +43,7 @@ from streamsql.engine.statements.handler import Handler, run_handler
 from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.transaction import Transaction
+from streamsql.runtime.scheduler import closed_error
 
 if TYPE_CHECKING:
     from streamsql.engine.database import Database
@@ -414,7 +415,9 @@ class Session:
 
     # --- guards ---------------------------------------------------------------------------------
     def _check_open(self) -> None:
-        if self.closed or self.engine.closed:
+        if self.engine.closed:
+            raise closed_error()
+        if self.closed:
             raise AdminShutdown("terminating connection due to administrator command")
 
     def _check_transaction(self, handler: Handler) -> None:

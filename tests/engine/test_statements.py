@@ -6,6 +6,7 @@ from datetime import date, datetime
 
 import pytest
 
+import streamsql
 from streamsql.core.errors import StreamSqlError
 from streamsql.core.types import BIGINT, INTEGER, TEXT
 
@@ -420,3 +421,35 @@ def test_dates_that_python_can_not_hold_come_as_text(db):
 def test_error_behind_the_first_batch_is_postgresqls(fails):
     sql = "SELECT g * 7919 FROM generate_series(1, 1000000) g(g)"
     assert fails(sql, "22003").message == "integer out of range"
+
+
+def test_a_closed_database_says_that_it_is():
+    with streamsql.connect() as database:
+        own, ended = database.session(), database.session()
+        database.execute("CREATE TABLE t (a INT)")
+        ended.close()
+        with pytest.raises(StreamSqlError, match="terminating connection"):
+            ended.execute("SELECT 1")
+    uses = [
+        lambda: database.execute("SELECT 1"),
+        lambda: database.execute("INSERT INTO t VALUES (1)"),
+        lambda: database.insert("t", [{"a": 1}]),
+        lambda: database.subscribe("t"),
+        lambda: own.execute("SELECT 1"),
+        lambda: ended.execute("SELECT 1"),
+    ]
+    for use in uses:
+        with pytest.raises(StreamSqlError) as caught:
+            use()
+        assert (caught.value.sqlstate, caught.value.message) == ("57P01", "the database is closed")
+
+
+def test_repr_of_a_result_is_one_short_line(db):
+    assert repr(db.execute("CREATE TABLE t (a INT, b TEXT)")) == "<Result CREATE TABLE>"
+    assert repr(db.execute("INSERT INTO t VALUES (1, 'x')")) == "<Result INSERT 0 1>"
+    result = db.execute("SELECT * FROM t")
+    assert repr(result).startswith("<Result SELECT (a, b)")
+    result.fetchall()
+    assert repr(result) == "<Result SELECT (a, b) 1 row>"
+    wide = db.execute("SELECT " + ", ".join(f"{i} AS c{i}" for i in range(100)))
+    assert "c7, and 92 more)" in repr(wide) and len(repr(wide)) < 80
