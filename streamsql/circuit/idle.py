@@ -105,11 +105,11 @@ def _all_idle(node: Node, values: list[int], marks: list[int], now_us: int) -> i
     last = max(m for m, _ in known)
     goal = min(v for m, v in known if m == last)
     idle = node.idle
-    if idle.base is None and node.watermark not in (NO_WATERMARK, END_OF_TIME):
+    if idle.base is None:
         idle.base = (node.watermark, max(m for m, _ in timed))
-    if idle.base is not None:
-        goal = max(goal, idle.base[0] + max(0, now_us - idle.base[1]))
-    return goal
+        if node.watermark in (NO_WATERMARK, END_OF_TIME):  # it has no value of its own yet
+            idle.base = (goal, now_us)
+    return max(goal, idle.base[0] + max(0, now_us - idle.base[1]))
 
 
 def input_watermarks(node: Node) -> tuple[int, ...]:

@@ -65,7 +65,9 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
     """
     try:
         engine.restore_now(meta["now_us"])
+        engine.replay_us = meta["now_us"]  # a manual clock goes on from where it stood
         engine.set_clock(meta["clock"])
+        engine.replay_us = None
         load_catalog(meta["catalog"], engine.catalog)
     except (KeyError, TypeError, ValueError) as error:
         raise DataCorrupted(f"the checkpoint's catalog can not be read: {error}") from error

@@ -171,6 +171,17 @@ def test_after_waking_with_older_rows_all_idle_goes_on_from_where_it_stood(db):
     assert closed(db) == [("00:11:00", 1)]
 
 
+def test_a_first_value_that_all_idle_inputs_give_goes_on_with_the_clock_once(db):
+    tables(db, a="20 seconds", b="25 seconds")
+    windows(db)
+    put(db, "a", "00:10:00")
+    later(db, 30)
+    assert ("2024-01-01 00:10:30", "a") in holder(db, "Union")
+    db.execute("ADVANCE CLOCK BY INTERVAL '0 seconds'")
+    later(db, 1)
+    assert ("2024-01-01 00:10:31", "a") in holder(db, "Union")
+
+
 def test_tables_without_event_time_do_not_count(db):
     tables(db, a="10 seconds")
     db.execute("CREATE TABLE names (k INT, name TEXT)")
