@@ -80,12 +80,23 @@ QUERIES = {
     "session": f"SELECT window_start, k, array_agg(s ORDER BY {ALL}), mode() WITHIN GROUP (ORDER BY i) FROM "
     "SESSION(t0 PARTITION BY k, ts, INTERVAL '9 seconds') GROUP BY window_start, window_end, k",
 }
+
+
+def rounded(calls: str) -> str:
+    """What may be 0 but for the order in which a batch adds floats."""
+    return ", ".join(f"round(({call})::numeric, 9)" for call in calls.split("; "))
+
+
 PAIRS = {
-    "regression": "SELECT k, regr_count(y, x), regr_avgx(y, x), regr_avgy(y, x), regr_sxx(y, x), "
-    "regr_syy(y, x), covar_pop(y, x), covar_samp(y, x), regr_slope(y, x) FROM t0 GROUP BY k",
-    "correlation": "SELECT k, corr(y, x), regr_r2(y, x), regr_intercept(y, x), regr_sxy(y, x) FROM t0 "
-    "GROUP BY k",
-    "distinct pairs": "SELECT round(covar_pop(DISTINCT y, x)::numeric, 12), corr(y, x) FILTER (WHERE t) FROM t0",
+    "regression": "SELECT k, regr_count(y, x), regr_avgx(y, x), regr_avgy(y, x), "
+    + rounded("regr_sxx(y, x); regr_syy(y, x); covar_pop(y, x); covar_samp(y, x); regr_slope(y, x)")
+    + " FROM t0 GROUP BY k",
+    "correlation": "SELECT k, "
+    + rounded("corr(y, x); regr_r2(y, x); regr_intercept(y, x); regr_sxy(y, x)")
+    + " FROM t0 GROUP BY k",
+    "distinct pairs": "SELECT "
+    + rounded("covar_pop(DISTINCT y, x); corr(y, x) FILTER (WHERE t)")
+    + " FROM t0",
 }
 
 
