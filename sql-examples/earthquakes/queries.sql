@@ -1,3 +1,6 @@
+-- Wait for what is still being read of the week.
+FLUSH;
+
 -- The liveliest hours.
 SELECT hour, quakes, strongest, felt
 FROM quakes_by_hour ORDER BY quakes DESC, hour LIMIT 10;

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamsql.core.errors import UndefinedColumn, WrongObjectType
+from streamsql.core.errors import (
+    IndeterminateDatatype,
+    UndefinedColumn,
+    UndefinedFunction,
+    WrongObjectType,
+)
 from streamsql.core.types import (
     BOOLEAN,
     DATE,
@@ -78,10 +83,21 @@ def _field(args: Sequence[Expr], position: int | None) -> Expr:
     raise UndefinedColumn(f'column "{name.value}" not found in data type record', position=position)
 
 
-def _map(args: Sequence[Expr], position: int | None) -> Expr | None:
+def _map(args: Sequence[Expr], position: int | None) -> Expr:
     """MAP {k: v, …}: keys and values alternate."""
-    if len(args) % 2 or (len(args) == 2 and args[0].type.kind is Kind.ARRAY):
-        return None
+    if not args:
+        raise IndeterminateDatatype(
+            "cannot determine type of empty map",
+            position=position,
+            hint="Give it an entry, or write NULL::MAP(TEXT, INTEGER).",
+        )
+    if len(args) % 2 or args[0].type.kind is Kind.ARRAY:
+        types = ", ".join(str(a.type) for a in args)
+        raise UndefinedFunction(
+            f"function map({types}) does not exist",
+            position=position,
+            hint="Write MAP {key: value, …}.",
+        )
     key = common_type([a.type for a in args[::2]], "MAP")
     value = common_type([a.type for a in args[1::2]], "MAP")
     entries = tuple(coerce(a, key if i % 2 == 0 else value) for i, a in enumerate(args))

@@ -128,7 +128,7 @@ def test_old_group_by_tumble_becomes_a_window_in_from() -> None:
     assert isinstance(statement, Query)
     assert to_sql(statement.query) == (
         "SELECT k, window_start AS s, window_end AS e, window_time AS r, count(*) FROM TUMBLE(t, ts, INTERVAL '1' MINUTE) AS t"
-        " GROUP BY k, window_start, window_end HAVING window_end > now() ORDER BY window_start ASC"
+        " GROUP BY k, window_start, window_end, window_time HAVING window_end > now() ORDER BY window_start ASC"
     )
 
 

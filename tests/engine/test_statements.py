@@ -453,3 +453,22 @@ def test_repr_of_a_result_is_one_short_line(db):
     assert repr(result) == "<Result SELECT (a, b) 1 row>"
     wide = db.execute("SELECT " + ", ".join(f"{i} AS c{i}" for i in range(100)))
     assert "c7, and 92 more)" in repr(wide) and len(repr(wide)) < 80
+
+
+def test_old_window_syntax_knows_the_row_time_of_a_window(db):
+    db.execute("CREATE TABLE o (k INT, ts TIMESTAMP)")
+    db.execute("INSERT INTO o VALUES (1, '2024-01-01 00:00:05'), (2, '2024-01-01 00:01:59')")
+    minute = "INTERVAL '1' MINUTE"
+    last = [(datetime(2024, 1, 1, 0, m, 59, 999999), n) for m, n in ((0, 1), (1, 1))]
+    found = db.execute(
+        f"SELECT TUMBLE_ROWTIME(ts, {minute}), count(*) FROM o GROUP BY TUMBLE(ts, {minute})"
+    ).fetchall()
+    assert sorted(found) == last
+    db.execute(
+        f"CREATE MATERIALIZED VIEW s AS SELECT k, SESSION_ROWTIME(ts, {minute}) AS r, "
+        f"SESSION_END(ts, {minute}) AS e FROM o GROUP BY k, SESSION(ts, {minute})"
+    )
+    assert sorted(db.execute("SELECT * FROM s").fetchall()) == [
+        (1, datetime(2024, 1, 1, 0, 1, 4, 999999), datetime(2024, 1, 1, 0, 1, 5)),
+        (2, datetime(2024, 1, 1, 0, 2, 58, 999999), datetime(2024, 1, 1, 0, 2, 59)),
+    ]

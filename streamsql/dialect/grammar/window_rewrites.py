@@ -46,7 +46,10 @@ def rewrite_group_windows(select: exp.Select) -> None:
     select.meta["group_window"] = window.kind
     for key in ("expressions", "having", "qualify"):
         _replace_calls(select, key)
-    group.set("expressions", [*keys, *_window_columns()])
+    columns = _window_columns()
+    if any(column.name == "window_time" for column in select.find_all(exp.Column)):
+        columns.append(_column("window_time"))  # one a window: groups stay what they were
+    group.set("expressions", [*keys, *columns])
 
 
 def rewrite_bare_windows(select: exp.Select) -> None:
