@@ -27,6 +27,19 @@ class DdlOp(Protocol):
     def to_json(self) -> Json: ...
 
 
+def check_inputs(relation: Relation, bases: tuple[Relation, ...], catalog: Catalog) -> None:
+    """What a definition reads is still there, with the columns it was bound to.
+
+    Raises: UndefinedTable (42P01), SerializationFailure (40001).
+    """
+    for name, oid in relation.references.items():
+        if oid not in catalog.relations:
+            raise UndefinedTable(f'relation "{name}" does not exist')
+    for base in bases:
+        if catalog.relations[base.oid].columns != base.columns:
+            raise concurrent_update()
+
+
 @dataclass(frozen=True)
 class CreateRelation:
     """A new table, source, view or materialized view. replaces: it takes the place of the
@@ -38,12 +51,7 @@ class CreateRelation:
     bases: tuple[Relation, ...] = field(default=(), compare=False)
 
     def apply(self, catalog: Catalog) -> None:
-        for name, oid in self.relation.references.items():
-            if oid not in catalog.relations:
-                raise UndefinedTable(f'relation "{name}" does not exist')
-        for base in self.bases:
-            if catalog.relations[base.oid].columns != base.columns:
-                raise concurrent_update()
+        check_inputs(self.relation, self.bases, catalog)
         if not self.replaces:
             catalog.add(catalog.bound(self.relation))
             return
@@ -150,12 +158,7 @@ class StartJob:
     bases: tuple[Relation, ...] = field(default=(), compare=False)
 
     def apply(self, catalog: Catalog) -> None:
-        for name, oid in self.relation.references.items():
-            if oid not in catalog.relations:
-                raise UndefinedTable(f'relation "{name}" does not exist')
-        for base in self.bases:
-            if catalog.relations[base.oid].columns != base.columns:
-                raise concurrent_update()
+        check_inputs(self.relation, self.bases, catalog)
         catalog.start_job(self.relation, background=self.background)
 
     def to_json(self) -> Json:

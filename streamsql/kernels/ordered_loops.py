@@ -10,7 +10,6 @@ from streamsql.kernels.bits import load_i32, load_i64, store_i64
 from streamsql.kernels.jit import Array, Int, device, kernel
 from streamsql.kernels.ordered_nodes import (
     CAPACITY,
-    CHILDREN,
     COUNTS,
     ENTRIES,
     ERROR,
@@ -26,7 +25,6 @@ from streamsql.kernels.ordered_nodes import (
     ORDER_BITS,
     PATH,
     PREVIOUS,
-    ROOT,
     SIZE,
     TOGETHER,
     TOTAL,
@@ -41,6 +39,7 @@ from streamsql.kernels.ordered_nodes import (
     lower_slot,
     merge_up,
     open_slot,
+    place,
     split_for,
     upper_slot,
 )
@@ -311,22 +310,10 @@ def select(t: Int, ranks: Array, cursors: Array) -> None:
     """cursors[i] = the entry that holds row number ranks[i] of all rows (0 = the first), -1 =
     none."""
     for i in range(ranks.size):
-        left = ranks[i]
-        if left < 0 or left >= load_i64(t + TOTAL):
+        if ranks[i] < 0 or ranks[i] >= load_i64(t + TOTAL):
             cursors[i] = -1
             continue
-        node = load_i64(t + ROOT)
-        while True:
-            base = at(t, node)
-            slot = 0
-            count = load_i64(base + COUNTS)
-            while left >= count:
-                left -= count
-                slot += 1
-                count = load_i64(base + COUNTS + 8 * slot)
-            if load_i32(base + LEVEL) == 0:
-                break
-            node = load_i32(base + CHILDREN + 4 * slot)
+        node, slot = place(t, ranks[i])
         cursors[i] = (node << ORDER_BITS) + slot
 
 

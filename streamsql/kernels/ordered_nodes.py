@@ -411,3 +411,20 @@ def leaves_of(t: Int, key: Int, stride: Int, n: Int, words: Int, above: Int, ran
             store_i64(out + 16 * j, child)
             if ranked:
                 store_i64(out + 16 * j + 8, load_i64(out + 16 * j + 8) + before)
+
+
+@device
+def place(t: Int, rank: Int) -> tuple[Int, Int]:
+    """(leaf, slot) of the entry that holds row number `rank` of all rows; it must exist."""
+    node, left = load_i64(t + ROOT), rank
+    while True:
+        base = at(t, node)
+        slot = 0
+        count = load_i64(base + COUNTS)
+        while left >= count:
+            left -= count
+            slot += 1
+            count = load_i64(base + COUNTS + 8 * slot)
+        if load_i32(base + LEVEL) == 0:
+            return node, slot
+        node = load_i32(base + CHILDREN + 4 * slot)

@@ -11,16 +11,13 @@ from typing import Any
 from streamsql.kernels.bits import load_i32, load_i64
 from streamsql.kernels.jit import device, kernel
 from streamsql.kernels.ordered_nodes import (
-    CHILDREN,
-    COUNTS,
     KEYS,
-    LEVEL,
     NEXT,
     PREVIOUS,
-    ROOT,
     SIZE,
     WORDS,
     at,
+    place,
 )
 
 NONE = -1
@@ -75,23 +72,6 @@ def exchange(
 
 
 @device
-def _place(t: int, rank: int) -> tuple[int, int]:
-    """(leaf, slot) of the entry of this rank, which must exist."""
-    node, left = load_i64(t + ROOT), rank
-    while True:
-        base = at(t, node)
-        slot = 0
-        count = load_i64(base + COUNTS)
-        while left >= count:
-            left -= count
-            slot += 1
-            count = load_i64(base + COUNTS + 8 * slot)
-        if load_i32(base + LEVEL) == 0:
-            return node, slot
-        node = load_i32(base + CHILDREN + 4 * slot)
-
-
-@device
 def _differs(a: int, b: int, words: int) -> bool:
     """Whether the first so many words of two keys differ."""
     for w in range(words):
@@ -115,7 +95,7 @@ def walk(
     for r in range(starts.size):
         if lengths[r] <= 0:
             continue
-        node, slot = _place(t, starts[r])
+        node, slot = place(t, starts[r])
         base = at(t, node)
         before = 0
         if slot > 0:
@@ -154,7 +134,7 @@ def groups_away(t: int, ranks: Any, stops: Any, groups: Any, peer_words: int, ou
         if left == 0 or rank == stops[i]:
             out[i] = rank
             continue
-        node, slot = _place(t, rank if forward else rank - 1)
+        node, slot = place(t, rank if forward else rank - 1)
         base = at(t, node)
         key = base + KEYS + stride * slot
         while rank != stops[i]:
