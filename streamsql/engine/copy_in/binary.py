@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from streamsql.core.errors import (
     BadCopyFileFormat,
+    CharacterNotInRepertoire,
     FeatureNotSupported,
     InvalidBinaryRepresentation,
+    StreamSqlError,
 )
 from streamsql.core.schema import Schema
 from streamsql.core.types import Kind, SqlType
@@ -30,10 +32,12 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class BinaryReader:
-    """Takes bytes as they come; `rows()` gives whole tuples as batches."""
+    """Takes bytes as they come; `rows()` gives whole tuples as batches. table: for messages."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, table: str) -> None:
         self.schema = schema
+        self.table = table
+        self._row = 1  # of the next tuple
         self._buffer = b""
         self._header_read = False
         self.ended = False
@@ -56,9 +60,12 @@ class BinaryReader:
             rows, at, state = loops.walk_rows(data, at, width, offsets, lengths)
             if rows:
                 batches.append(self._batch(data, offsets[:rows], lengths[:rows]))
+                self._row += int(rows)
             if state == loops.WRONG_WIDTH:
                 found = int.from_bytes(self._buffer[at : at + 2], "big", signed=True)
-                raise BadCopyFileFormat(f"row field count is {found}, expected {width}")
+                raise BadCopyFileFormat(
+                    f"row field count is {found}, expected {width}", detail=self._place()
+                )
             self.ended = state == loops.END
             if state == loops.TOO_SHORT:
                 break
@@ -68,16 +75,16 @@ class BinaryReader:
     def finish(self) -> None:
         """Raises: BadCopyFileFormat (22P04) if the last tuple is not whole."""
         if not self._header_read:
-            raise BadCopyFileFormat("COPY file signature not recognized")
+            raise _no_signature()
         if self._buffer and not self.ended:
-            raise BadCopyFileFormat("unexpected EOF in COPY data")
+            raise BadCopyFileFormat("unexpected EOF in COPY data", detail=self._place())
 
     def _read_header(self) -> bool:
         buffer = self._buffer
         if len(buffer) < 19:
             return False
         if not buffer.startswith(SIGNATURE):
-            raise BadCopyFileFormat("COPY file signature not recognized")
+            raise _no_signature()
         flags, extra = struct.unpack_from("!II", buffer, 11)
         if flags & 0xFFFF0000:
             raise BadCopyFileFormat("unrecognized critical flags in COPY file header")
@@ -90,23 +97,60 @@ class BinaryReader:
     def _batch(
         self, data: npt.NDArray[np.uint8], offsets: Int64Array, lengths: Int64Array
     ) -> pa.RecordBatch:
-        columns = [
-            decode(
-                data,
-                np.ascontiguousarray(offsets[:, i]),
-                np.ascontiguousarray(lengths[:, i]),
-                column.type,
-            )
-            for i, column in enumerate(self.schema)
-        ]
+        columns = []
+        for i, column in enumerate(self.schema):
+            starts = np.ascontiguousarray(offsets[:, i])
+            sizes = np.ascontiguousarray(lengths[:, i])
+            try:
+                columns.append(decode(data, starts, sizes, column.type))
+            except StreamSqlError as error:
+                row = _first_bad(data, starts, sizes, column.type)
+                error.detail = f"{self._place(row)}, column {column.name}"
+                raise
         return pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+
+    def _place(self, row: int = 0) -> str:
+        return f"COPY {self.table}, line {self._row + row}"
 
 
 Bytes = npt.NDArray[np.uint8]
 
 
+def _no_signature() -> BadCopyFileFormat:
+    return BadCopyFileFormat(
+        "COPY file signature not recognized",
+        hint="Say FORMAT text or FORMAT csv for data that is not in PostgreSQL's binary format.",
+    )
+
+
+def _first_bad(data: Bytes, offsets: Int64Array, lengths: Int64Array, type_: SqlType) -> int:
+    """Position of the first value that can't be decoded, by halving."""
+    low, high = 0, offsets.size
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            decode(data, offsets[low:middle], lengths[low:middle], type_)
+            low = middle
+        except StreamSqlError:
+            high = middle
+    return low
+
+
 def decode(data: Bytes, offsets: Int64Array, lengths: Int64Array, type_: SqlType) -> pa.Array:
-    """One column. Raises: InvalidBinaryRepresentation (22P03), 0A000."""
+    """One column. Raises: InvalidBinaryRepresentation (22P03), 22021, 0A000."""
+    try:
+        return _decoded(data, offsets, lengths, type_)
+    except (struct.error, ValueError, OverflowError) as error:
+        if type_.is_text and isinstance(error, pa.ArrowInvalid):
+            raise CharacterNotInRepertoire('invalid byte sequence for encoding "UTF8"') from error
+        raise _wrong(type_) from error
+
+
+def _wrong(type_: SqlType) -> InvalidBinaryRepresentation:
+    return InvalidBinaryRepresentation(f"incorrect binary data format for type {type_}")
+
+
+def _decoded(data: Bytes, offsets: Int64Array, lengths: Int64Array, type_: SqlType) -> pa.Array:
     fixed = _FIXED.get(type_.kind)
     nulls = lengths < 0
     if fixed is not None:
@@ -143,7 +187,7 @@ def _fixed(
     out = np.zeros((offsets.size, width), np.uint8)
     bad = loops.gather_fixed(data, offsets, lengths, width, out)
     if bad >= 0:
-        raise InvalidBinaryRepresentation(f"incorrect binary data format for type {type_}")
+        raise _wrong(type_)
     return out.view(dtype).reshape(-1)
 
 
@@ -212,7 +256,10 @@ def _numeric(data: bytes) -> str:
     """Base-10000 digits as decimal text. Raises: 22P03 for NaN and infinities."""
     digits, weight, sign, scale = struct.unpack_from("!hhHh", data)
     if sign not in (0, 0x4000):
-        raise InvalidBinaryRepresentation("NaN and infinity are not supported in type numeric")
+        raise InvalidBinaryRepresentation(
+            "NaN and infinity are not supported in type numeric",
+            hint="Declare the column DOUBLE PRECISION.",
+        )
     groups = struct.unpack_from(f"!{digits}h", data, 8)
     value = Decimal(0)
     for i, group in enumerate(groups):
@@ -239,14 +286,19 @@ def _arrays(data: Bytes, offsets: Int64Array, lengths: Int64Array, type_: SqlTyp
         if lengths[i] < 0:
             counts.append(None)
             continue
-        at = int(offsets[i])
+        at, end = int(offsets[i]), int(offsets[i] + lengths[i])
         dimensions = int.from_bytes(data[at : at + 4].tobytes(), "big")
         if dimensions > 1:
-            raise FeatureNotSupported("arrays of several dimensions are not supported in COPY")
+            raise FeatureNotSupported(
+                "arrays of several dimensions are not supported in binary format",
+                hint="Use COPY in text format.",
+            )
         count = 0 if not dimensions else int.from_bytes(data[at + 12 : at + 16].tobytes(), "big")
         counts.append(count)
         at += 12 + 8 * dimensions
         for _ in range(count):
+            if at + 4 > end:
+                raise _wrong(type_)
             size = int.from_bytes(data[at : at + 4].tobytes(), "big", signed=True)
             starts.append(at + 4)
             sizes.append(size)

@@ -70,6 +70,12 @@ def read_block(
             0 if data[:1] == b"\n" else data[: data.index(b"\n\n")].count(b"\n") + 1
         )
         raise wrong_width(table, names, line, 0 if names[0] == "" else 1, "")
+    if dialect.csv and dialect.escape == dialect.quote and data.count(dialect.quote.encode()) % 2:
+        line = first_line + data.rstrip(b"\n").count(b"\n")
+        raise BadCopyFileFormat(
+            "unterminated CSV quoted field", detail=f"COPY {table}, line {line}"
+        )
+    given = data
     escaped = not dialect.csv and _has_escapes(data, dialect)
     if escaped:
         data = _hide(data, dialect)
@@ -104,12 +110,13 @@ def read_block(
             ),
         )
     except pa.ArrowInvalid as error:
-        raise _reader_error(error, table, first_line) from error
+        raise _reader_error(error, given, table, first_line) from error
     if bad:
         number, actual, text = bad[0]
         raise wrong_width(table, names, first_line + max(number - 1, 0), actual, text)
     if escaped:
-        columns = [_unescaped(c.combine_chunks(), dialect) for c in found.columns]
+        place = f"COPY {table}", first_line
+        columns = [_unescaped(c.combine_chunks(), dialect, place) for c in found.columns]
         found = pa.table(dict(zip(fields, columns, strict=True)))
     return found
 
@@ -126,13 +133,14 @@ def _hide(data: bytes, dialect: Dialect) -> bytes:
     return data.replace(b"\\\n", _NEWLINE)
 
 
-def _unescaped(column: pa.Array, dialect: Dialect) -> pa.Array:
-    """A column with PostgreSQL's escapes replaced by what they stand for."""
+def _unescaped(column: pa.Array, dialect: Dialect, place: tuple[str, int]) -> pa.Array:
+    """A column with PostgreSQL's escapes replaced by what they stand for. place: for messages,
+    what is read and the line of the first row."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     backslash = pc.fill_null(pc.match_substring(column, "\\"), False)
     if pc.any(backslash).as_py():
-        column = _numeric_escapes(column, np.asarray(backslash))
+        column = _numeric_escapes(column, np.asarray(backslash), place)
         for letter, value in _SIMPLE.items():
             column = pc.replace_substring(column, "\\" + letter, value)
         column = pc.replace_substring_regex(column, r"\\(.)", r"\1")
@@ -145,7 +153,7 @@ def _unescaped(column: pa.Array, dialect: Dialect) -> pa.Array:
     return column
 
 
-def _numeric_escapes(column: pa.Array, candidates: np.ndarray) -> pa.Array:
+def _numeric_escapes(column: pa.Array, candidates: np.ndarray, place: tuple[str, int]) -> pa.Array:
     """\\101 and \\x41: rare, so only the rows that have them are looked at one by one."""
     rows = np.flatnonzero(candidates)
     texts = column.take(pa.array(rows))
@@ -155,7 +163,7 @@ def _numeric_escapes(column: pa.Array, candidates: np.ndarray) -> pa.Array:
     values = column.to_pylist()
     for row in rows[hits].tolist():
         raw = _NUMERIC.sub(lambda m: chr(_code(m[1])), values[row])
-        values[row] = _as_utf8(raw)
+        values[row] = _as_utf8(raw, f"{place[0]}, line {place[1] + row}")
     return pa.array(values, pa.string())
 
 
@@ -163,21 +171,28 @@ def _code(text: str) -> int:
     return int(text[1:], 16) if text[0] == "x" else int(text, 8) & 0xFF
 
 
-def _as_utf8(text: str) -> str:
+def _as_utf8(text: str, place: str) -> str:
     """Numeric escapes are bytes: neighbouring ones may be one character."""
     try:
         return text.encode("latin-1").decode("utf-8")
     except UnicodeEncodeError:
         return text
-    except UnicodeDecodeError:
-        raise CharacterNotInRepertoire('invalid byte sequence for encoding "UTF8"') from None
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error.object[error.start], place) from None
 
 
-def _reader_error(error: Exception, table: str, first_line: int) -> Exception:
-    if "UTF8" in str(error) or "utf8" in str(error).lower():
-        return CharacterNotInRepertoire(
-            'invalid byte sequence for encoding "UTF8"', detail=f"COPY {table}, line {first_line}"
-        )
+def _not_utf8(byte: int, place: str) -> CharacterNotInRepertoire:
+    return CharacterNotInRepertoire(
+        f'invalid byte sequence for encoding "UTF8": 0x{byte:02x}', detail=place
+    )
+
+
+def _reader_error(error: Exception, data: bytes, table: str, first_line: int) -> Exception:
+    try:
+        data.decode()
+    except UnicodeDecodeError as bad:
+        line = first_line + data.count(b"\n", 0, bad.start)
+        return _not_utf8(data[bad.start], f"COPY {table}, line {line}")
     return BadCopyFileFormat(str(error).split("\n", maxsplit=1)[0], detail=f"COPY {table}")
 
 

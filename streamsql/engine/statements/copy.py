@@ -79,7 +79,8 @@ class CopyFrom:
         self.column_count = len(self.columns)
         self._header = statement.header
         self._dialect = copy_dialect(statement)
-        self._binary = BinaryReader(self.schema) if self.format == "binary" else None
+        name = self.relation.name
+        self._binary = BinaryReader(self.schema, name) if self.format == "binary" else None
         self._buffer: list[bytes] = []
         self._size = 0
         self._line = 1
@@ -217,9 +218,15 @@ def copy_dialect(statement: Copy) -> Dialect:
     quote = statement.quote or '"'
     for name, value in (("delimiter", delimiter), ("quote", quote)):
         if len(value.encode()) != 1:
-            raise InvalidParameterValue(f"COPY {name} must be a single one-byte character")
+            raise InvalidParameterValue(
+                f"COPY {name} must be a single one-byte character",
+                hint="Write E'\\t' for a tab." if name == "delimiter" else None,
+            )
     if not is_csv and (delimiter in "\\.abcdefghijklmnopqrstuvwxyz0123456789\r\n"):
-        raise InvalidParameterValue(f'COPY delimiter cannot be "{delimiter}"')
+        raise InvalidParameterValue(
+            f'COPY delimiter cannot be "{delimiter}"',
+            hint="Take a character that is no lower-case letter, digit, dot or backslash, or csv.",
+        )
     null = statement.null if statement.null is not None else ("" if is_csv else "\\N")
     return Dialect(is_csv, delimiter, null, quote, statement.escape or quote)
 
