@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +19,15 @@ from streamsql.core.delta import Delta, make_batch
 from streamsql.core.errors import (
     NotNullViolation,
     ObjectNotInPrerequisiteState,
+    StatementError,
     StreamSqlError,
 )
 from streamsql.core.schema import Schema
+from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import AlterRelations, RowsChange, concurrent_update
-from streamsql.engine.definitions import watermark_policy
+from streamsql.engine.definitions import program_of, watermark_policy
+from streamsql.engine.dml.rows import RowMaker
 from streamsql.engine.layouts import Layout
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog
@@ -69,7 +73,7 @@ def _change_rows(engine: Engine, change: RowsChange, old: Relation, built: Built
     relation = built.catalog.relations[oid]
     table = built.tables.get(oid) or engine.tables[oid]
     built.tables[oid] = converted(table, relation, built.catalog, change)
-    built.tables[oid].log = ChangeLog(engine.committer.next_version)
+    built.tables[oid].log = converted_log(table, relation, built.catalog, change)
     node = built.nodes[oid] if oid in built.nodes else engine.nodes[oid]
     policy = watermark_policy(relation.options)
     back: dict[int, int] = {p: i for i, p in enumerate(change.columns) if p is not None}
@@ -121,6 +125,36 @@ def converted(
     return made
 
 
+def converted_log(
+    table: TableState, relation: Relation, catalog: Catalog, change: RowsChange
+) -> ChangeLog:
+    """The table's older versions under its new definition: rows that were gone before a column came
+    have in it what it gives to every row, or what is computed of the row, or NULL."""
+    fill = _Fill(change, relation.columns)
+    width, columns = table.num_columns, change.columns
+    generated: RowMaker | None = None
+    if fill.by_row:
+        program = program_of(relation, BindScope(catalog, relation.context))
+        new = {i for i, at in enumerate(columns) if at is None}
+        if new <= {i for i, _ in program.generated}:
+            generated = RowMaker(relation, program)
+
+    def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+        hidden = [batch.column(i) for i in range(width, batch.num_columns)]
+        made = [
+            batch.column(at) if at is not None else fill.known_values(i, batch, width)
+            for i, at in enumerate(columns)
+        ]
+        if generated is not None:
+            rows = make_batch(made, relation.columns.arrow, batch.num_rows)
+            with suppress(StatementError):  # it fails for a row that is gone: NULL
+                made = generated.regenerate(rows, 0, relation.context.timezone).columns
+        return make_batch([*made, *hidden], stored.arrow, batch.num_rows)
+
+    stored = Schema((*relation.columns.columns, *table.schema.columns[width:]))
+    return table.log.converted(convert)
+
+
 class _Fill:
     """The values of new columns: one for all rows, or one for each."""
 
@@ -140,6 +174,22 @@ class _Fill:
             known = np.asarray(table.column("id"), np.int64)
             self._order = np.argsort(known, kind="stable")
             self._ids = known[self._order]
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each row has a value of its own."""
+        return self._ids is not None
+
+    def known_values(self, column: int, batch: pa.RecordBatch, id_column: int) -> pa.Array:
+        """The column for stored rows of older versions; NULL where no value is known."""
+        given, n = self._given.get(column), batch.num_rows
+        if given is None or not len(given):
+            return pa.nulls(n, self._types[column])
+        if self._ids is None:
+            return given.take(pa.array(np.zeros(n, np.int64)))
+        wanted, ids = row_ids(batch, id_column), self._ids
+        at = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)
+        return given.take(pa.array(self._order[at], mask=ids[at] != wanted))
 
     def values(self, column: int, batch: pa.RecordBatch, id_column: int) -> pa.Array:
         """The column for a batch of stored rows."""

@@ -333,10 +333,16 @@ class CatalogBuilder:
             engine.jobs.launch(job)
 
     def _first_rows(self, oid: int, built: Built, tick: Tick) -> Delta | None:
-        """Put its rows into a new view. One that takes another's place, with the same columns, goes
-        on with the old rows and versions; returns what it has to change of them."""
+        """Put its rows into a new view. One that takes another's place goes on with the old rows
+        and versions, if the columns are the same or a retention speaks of them; returns what it has
+        to change of them."""
         view, old = built.views[oid], self.engine.views.get(oid)
-        if old is None or oid not in built.changed or old.schema.types != view.schema.types:
+        promised = self.engine.retention.span(view.relation.options) is not None
+        if (
+            old is None
+            or oid not in built.changed
+            or not (promised or old.schema.types == view.schema.types)
+        ):
             view.fill(built.fills[oid])
             if old is not None:
                 view.log = ChangeLog(tick.version)

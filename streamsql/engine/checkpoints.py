@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from streamsql.core.clock import ManualClock
 from streamsql.core.errors import DataCorrupted
+from streamsql.engine import history
 from streamsql.engine.alterations import add_layouts
 from streamsql.engine.build import Built
 from streamsql.engine.catalog_codec import catalog_to_json, load_catalog
 from streamsql.engine.heal import rebuild
 from streamsql.engine.relations import Relation
-from streamsql.engine.storage.changelog import ChangeLog
 from streamsql.engine.storage.view import NO_NODE, ViewState
 
 if TYPE_CHECKING:
@@ -42,10 +42,13 @@ def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
         if state:
             states[f"node-{label}"] = state
     states["system"] = engine.system.save()
+    older, floors = history.save(engine)
+    states |= older
     meta = {
         "version": engine.version,
         "now_us": engine.clock_us(),
         "retention": engine.retention.settings(),
+        "history": floors,
         "clock": "manual" if isinstance(engine.clock, ManualClock) else "system",
         "catalog": catalog_to_json(engine.catalog),
         "tables": tables,
@@ -75,6 +78,7 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
     engine.committer.next_version = meta["version"] + 1
     for name, value in meta.get("retention", {}).items():
         engine.retention.set(name, value)
+    history.restore_times(engine, meta.get("history", {}), loader)
     engine.retention.published(engine.version, meta["now_us"])
     relations = engine.catalog.user_relations()
     for relation in relations:
@@ -100,7 +104,7 @@ def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], load
         table.next_row_id = saved["next_row_id"]
         if table.tracker is not None and saved["tracker"] is not None:
             table.tracker.load(saved["tracker"])
-        table.log = ChangeLog(engine.version)
+        history.restore(engine, table, meta.get("history", {}), loader)
         engine.tables[oid] = table
     if relation.kind == "source" or relation.connector is not None:
         engine.sources[oid] = engine.ingest.open(relation, engine.catalog)
@@ -125,10 +129,12 @@ def _restore_views(
     except DataCorrupted:
         refill(engine, relations)
         restored = [v for v in engine.views.values() if v.relation.suspended is not None]
+        history.restore_refilled(engine, meta.get("history", {}), loader)
     else:
         restored = list(engine.views.values())
     for view in restored:
         view.store.load(loader(f"view-{view.relation.oid}"))
+        history.restore(engine, view, meta.get("history", {}), loader)
 
 
 def build_nodes(engine: Engine, relations: list[Relation]) -> None:

@@ -148,6 +148,10 @@ class DataDirectory:
         for name in self._files.list(path):
             self._files.remove(self._files.join(path, name))
 
+    def state_bytes(self, name: str) -> int:
+        """See `Durability`."""
+        return self._checkpoints.nbytes_of(name)
+
     # --- opening and closing --------------------------------------------------------------------
     def recover(self) -> None:
         """See `Durability`."""

@@ -42,6 +42,10 @@ class Durability(Protocol):
         """Remove what `subscription_log` gave."""
         ...
 
+    def state_bytes(self, name: str) -> int:
+        """Bytes on disk of a state in the newest checkpoint; 0 = it is not there."""
+        ...
+
     def close(self) -> None:
         """Write a last checkpoint and let the directory go."""
         ...
@@ -64,6 +68,9 @@ class InMemory:
 
     def forget_subscription(self, oid: int) -> None:
         return
+
+    def state_bytes(self, name: str) -> int:
+        return 0
 
     def close(self) -> None:
         return

@@ -85,7 +85,7 @@ def replay_record(engine: Engine, record: Record) -> None:
             change = table.prepare(
                 rows, batch_from(insert, table.relation.columns), tick.now_us, partition
             )
-            table.apply(change, tick.version, None)
+            table.apply(change, tick.version, engine.keep(table.relation))
             tick.changes.append(change)
     _replay_sources(engine, record, tick)
     committer.run([tick])

@@ -90,6 +90,12 @@ class ChangeStream:
                     f'cannot subscribe to "{relation.name}"',
                     hint="Subscribe to a table, a view, or a query in parentheses.",
                 )
+            if self.ephemeral and first < state.log.floor:
+                raise FeatureNotSupported(
+                    "a SUBSCRIBE to a query begins at the newest version",
+                    hint="Make a materialized view of the query, and SUBSCRIBE to that AS OF"
+                    " a version that it retains.",
+                )
             make = state.read(first) if snapshot else None
             past = state.log.since(first, newest)
             engine.hub.add(self._subscription)

@@ -16,6 +16,7 @@ from streamsql.circuit.operator import LateRow, RowError, Step
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import BIGINT, DOUBLE, INTERVAL, JSON, TEXT, TIMESTAMP, TIMESTAMPTZ
+from streamsql.engine import history
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
@@ -64,8 +65,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "settings": Schema.of(("name", TEXT), ("value", TEXT), ("description", TEXT)),
     "retained_versions": Schema.of(
-        ("relation", TEXT), ("retention", TEXT), ("oldest_version", BIGINT), ("changes", BIGINT),
-        ("bytes", BIGINT),
+        ("relation", TEXT), ("retention", TEXT), ("oldest_version", BIGINT),
+        ("oldest_time", TIMESTAMPTZ), ("changes", BIGINT), ("bytes", BIGINT),
+        ("disk_bytes", BIGINT),
     ),
     "indexes": Schema.of(
         ("name", TEXT), ("relation", TEXT), ("entries", BIGINT), ("bytes", BIGINT),
@@ -338,7 +340,8 @@ class SystemState:
         states: list[Any] = [*engine.tables.values(), *engine.views.values()]
         return [
             (s.relation.name, s.relation.options.get("retention", default), s.log.floor,
-             len(s.log), s.log.nbytes)
+             engine.retention.timeline.time_of(s.log.floor), len(s.log), s.log.nbytes,
+             engine.durability.state_bytes(history.name_of(s.relation.oid)))
             for s in states
             if s.relation.oid in engine.catalog.relations and s.relation.kind != "system"
         ]  # fmt: skip

@@ -106,6 +106,11 @@ class CheckpointStore:
             return 0
         return sum({f.name: f.size for f in _files_of(self._manifest)}.values())
 
+    def nbytes_of(self, name: str) -> int:
+        """Bytes of the files that an object of the newest checkpoint lies in; 0 for no such one."""
+        found = None if self._manifest is None else self._manifest.objects.get(name)
+        return 0 if found is None else sum({f.name: f.size for f in _files_in(found)}.values())
+
     def write(
         self,
         objects: Mapping[str, State | bytes],
@@ -382,10 +387,12 @@ def _identity(batch: pa.RecordBatch) -> tuple[int, ...]:
 
 def _files_of(manifest: Manifest) -> list[FileEntry]:
     """All files a manifest names; some several times."""
-    files = []
-    for entry in manifest.objects.values():
-        if entry.blob is not None:
-            files.append(entry.blob)
-        for table in entry.tables.values():
-            files += table.files
+    return [file for entry in manifest.objects.values() for file in _files_in(entry)]
+
+
+def _files_in(entry: ObjectEntry) -> list[FileEntry]:
+    """The files an object lies in; some several times."""
+    files = [] if entry.blob is None else [entry.blob]
+    for table in entry.tables.values():
+        files += table.files
     return files

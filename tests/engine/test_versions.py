@@ -187,8 +187,10 @@ def test_retained_memory_is_bounded_and_shown(db, rows, monkeypatch):
     first = db.version
     for _ in range(200):
         db.execute("INSERT INTO big SELECT * FROM generate_series(1, 100)")
-    sql = "SELECT * FROM streamsql.retained_versions WHERE relation = 'big'"
-    [(name, promise, oldest, changes, nbytes)] = rows(sql)
+    [(name, promise, oldest, _, changes, nbytes, disk)] = rows(
+        "SELECT * FROM streamsql.retained_versions WHERE relation = 'big'"
+    )
+    assert disk == 0  # it is in memory
     assert (name, promise) == ("big", "1 day")
     assert first < oldest < db.version
     assert 0 < changes < 200
@@ -242,11 +244,16 @@ def test_retention_survives_a_restart_and_what_the_log_replays(tmp_path):
     with streamsql.connect(path) as db:
         assert show(db, "streamsql.retention") == "7 versions"
         assert db.version == version
+        of = "FOR SYSTEM_TIME AS OF"
+        assert db.execute(f"SELECT * FROM t {of} {version - 1}").fetchall() == []
+        db.execute("CREATE TABLE u (a INT) WITH (retention = 'off'); INSERT INTO u VALUES (1)")
+        version = db.version
+    with streamsql.connect(path) as db:
         with pytest.raises(StreamSqlError, match="no longer retained") as caught:
-            db.execute(f"SELECT * FROM t FOR SYSTEM_TIME AS OF {version - 1}").fetchall()
+            db.execute(f"SELECT * FROM u {of} {version - 1}").fetchall()
         assert str(version) in caught.value.hint
         db.execute("INSERT INTO t VALUES (2)")
-        found = db.execute(f"SELECT * FROM t FOR SYSTEM_TIME AS OF {version}").fetchall()
+        found = db.execute(f"SELECT * FROM t {of} {version}").fetchall()
         assert found == [(1,)]
 
 

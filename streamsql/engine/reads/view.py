@@ -8,10 +8,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.layouts import Layout, LayoutRows
-from streamsql.engine.storage.changelog import Change, ChangeLog, rewind
+from streamsql.engine.storage.changelog import ChangeLog, rewind
 from streamsql.engine.storage.table import TableState, rewind_rows
 from streamsql.engine.storage.view import ViewState
 from streamsql.functions.expressions import ColumnRef, Expr, columns_used, transform
@@ -71,15 +72,15 @@ class Snapshot:
             lambda e: replace(e, index=known[e.index]) if isinstance(e, ColumnRef) else e,
         )
 
-    def changes(self) -> list[Change] | None:
+    def changes(self) -> list[Delta] | None:
         """What the rows in memory have gone through since the version; None if that is much. Under
         the state lock. Raises: SerializationFailure (40001)."""
         if self.state.log.newest <= self.version:
             return []
-        found = self.state.log.since(self.version)
-        return found if sum(c.delta.num_rows for c in found) <= LATER_ROWS_MAX else None
+        found = self.state.log.later(self.version)
+        return found if sum(d.num_rows for d in found) <= LATER_ROWS_MAX else None
 
-    def complete(self, rows: pa.RecordBatch, later: list[Change]) -> pa.Table:
+    def complete(self, rows: pa.RecordBatch, later: list[Delta]) -> pa.Table:
         """Present rows that fulfil some condition → at least those that fulfil it in the version,
         with the transaction's own writes."""
         found = pa.Table.from_batches([rows])

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 
 from streamsql.core.errors import FeatureNotSupported, InvalidParameterValue, StreamSqlError
 from streamsql.engine.storage.changelog import RETAIN_BYTES, ChangeLog, Keep
 
 TIMES_MAX = 1 << 20
 """Versions whose time is remembered: 16 MB."""
+
+TIMES_PROMISED = 1 << 23
+"""The same, of versions that a retention speaks of."""
 
 SWEEP_US = 1_000_000
 SWEEP_VERSIONS = 64
@@ -91,18 +95,39 @@ class Timeline:
         self._times = np.empty(1024, np.int64)
         self._size = 0
 
-    def add(self, version: int, us: int) -> None:
-        """The newest version; beyond the limit the older half is forgotten."""
-        if self._size == TIMES_MAX:
-            half = self._size // 2
-            self._versions[:half] = self._versions[half : self._size].copy()
-            self._times[:half] = self._times[half : self._size].copy()
-            self._size = half
+    def add(self, version: int, us: int, needed: int | None = None) -> None:
+        """The newest version. Beyond the limit those before the `needed` one are forgotten, and if
+        that is little or nothing is needed, the older half."""
+        if self._size and self._size % TIMES_MAX == 0:
+            gone = self._size // 2
+            if needed is not None and self._size < TIMES_PROMISED:
+                gone = int(np.searchsorted(self._versions[: self._size], needed))
+            self._forget(gone)
         if self._size == self._versions.size:
             self._versions = np.resize(self._versions, self._size * 2)
             self._times = np.resize(self._times, self._size * 2)
         self._versions[self._size], self._times[self._size] = version, us
         self._size += 1
+
+    def _forget(self, gone: int) -> None:
+        left = self._size - gone
+        self._versions[:left] = self._versions[gone : self._size].copy()
+        self._times[:left] = self._times[gone : self._size].copy()
+        self._size = left
+
+    def save(self, oldest: int) -> pa.Table:
+        """Versions from that one on, with their times."""
+        start = int(np.searchsorted(self._versions[: self._size], oldest))
+        kept = slice(start, self._size)
+        return pa.table({"c0": self._versions[kept].copy(), "c1": self._times[kept].copy()})
+
+    def load(self, saved: pa.Table) -> None:
+        """Inverse of `save`."""
+        self._size = saved.num_rows
+        room = max(1024, self._size)
+        self._versions, self._times = np.empty(room, np.int64), np.empty(room, np.int64)
+        self._versions[: self._size] = np.asarray(saved.column(0))
+        self._times[: self._size] = np.asarray(saved.column(1))
 
     def at(self, us: int) -> int | None:
         """The newest version made at that time or before; None if that is not known any more."""
@@ -136,6 +161,7 @@ class Retention:
         self._bytes = 0
         self._swept = (0, 0)
         self._newest = 0
+        self._needed: int | None = None
         self._plain = Keep()
 
     def set(self, name: str, value: str) -> None:
@@ -158,8 +184,9 @@ class Retention:
 
     def published(self, version: int, us: int) -> None:
         """A version was made."""
-        self._newest = version
-        self.timeline.add(version, us)
+        if version > self._newest:
+            self._newest = version
+            self.timeline.add(version, us, self._needed)
 
     def keep(self, options: Mapping[str, str], pinned: int | None, now_us: int) -> Keep:
         """What a relation's log has to keep now."""
@@ -193,11 +220,19 @@ class Retention:
     ) -> None:
         """Count the memory, and let go of what is out of time in relations that are idle."""
         self._swept = (self._newest, now_us)
-        total = 0
+        total, needed = 0, None
         for options, log in logs:
             log.trim(self.keep(options, pinned, now_us))
             total += max(0, log.nbytes - RETAIN_BYTES)
-        self._bytes = total
+            if self.span(options) is not None:
+                needed = log.floor if needed is None else min(needed, log.floor)
+        self._bytes, self._needed = total, needed
+
+    def restored(self, saved: pa.Table) -> None:
+        """The times of the versions before the newest, out of a checkpoint."""
+        self.timeline.load(saved)
+        if saved.num_rows:
+            self._newest = int(saved.column(0)[-1].as_py())
 
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}

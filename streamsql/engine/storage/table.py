@@ -20,7 +20,7 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, DATETIME_KINDS, INTEGER_KINDS, TEXT_KINDS, Kind
 from streamsql.engine.relations import Key, Relation
-from streamsql.engine.storage.changelog import Change, ChangeLog, Keep
+from streamsql.engine.storage.changelog import ChangeLog, Keep
 from streamsql.engine.storage.key_index import KeyIndex, follow
 from streamsql.engine.storage.watermarks import WatermarkState, WatermarkTracker
 from streamsql.state.arrangement import Arrangement
@@ -100,8 +100,8 @@ class TableState:
     def read(self, version: int) -> Callable[[], pa.Table]:
         """The stored rows at a version that is still retained; see `ReadView`."""
         rows = self.store.snapshot()
-        changes = self.log.since(version)
-        return lambda: rewind_rows(rows, changes, self.num_columns)
+        later = self.log.later(version)
+        return lambda: rewind_rows(rows, later, self.num_columns)
 
     def arrivals(self) -> Delta:
         """All rows as a delta in the user's schema, in order of arrival, each with the watermark
@@ -237,18 +237,18 @@ def signed(retracted: pa.RecordBatch, inserted: pa.RecordBatch) -> Delta:
     return Delta(both, weights, None, True)
 
 
-def rewind_rows(rows: pa.Table, changes: Sequence[Change], num_columns: int) -> pa.Table:
+def rewind_rows(rows: pa.Table, later: Sequence[Delta], num_columns: int) -> pa.Table:
     """A table's stored rows before these changes; row ids make it a filter and an append."""
-    if not changes:
+    if not later:
         return rows
     born: list[Int64Array] = []
     gone: list[pa.RecordBatch] = []
-    for change in changes:
-        ids = row_ids(change.delta.batch, num_columns)
-        weights = change.delta.weights_or_ones()
+    for delta in later:
+        ids = row_ids(delta.batch, num_columns)
+        weights = delta.weights_or_ones()
         born.append(ids[weights > 0])
-        if change.delta.weights is not None:
-            gone.append(change.delta.batch.filter(pa.array(weights < 0)))
-    later = pa.array(np.concatenate(born))
+        if delta.weights is not None:
+            gone.append(delta.batch.filter(pa.array(weights < 0)))
+    new = pa.array(np.concatenate(born))
     both = pa.concat_tables([rows, *(pa.Table.from_batches([b]) for b in gone)])
-    return both.filter(pc.invert(pc.is_in(both.column(num_columns), value_set=later)))
+    return both.filter(pc.invert(pc.is_in(both.column(num_columns), value_set=new)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.delta import Delta, concat
+from streamsql.core.delta import Delta, concat, make_batch
 from streamsql.core.schema import Schema
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog, Keep, rewind
@@ -53,8 +53,8 @@ class ViewState:
     def read(self, version: int) -> Callable[[], pa.Table]:
         """The rows at a version that is still retained; see `ReadView`."""
         rows = self.store.snapshot()
-        changes = self.log.since(version)
-        return lambda: rewind(rows, changes, self.schema)
+        later = self.log.later(version)
+        return lambda: rewind(rows, later, self.schema)
 
     def contents(self) -> Delta:
         """All rows as a delta: what a view over this one is filled from."""
@@ -65,17 +65,30 @@ class ViewState:
         follow(self.indexes, self.store.apply(cancel(without_watermark(delta))))
 
     def take_over(self, old: ViewState, delta: Delta) -> Delta:
-        """Go on with the rows and versions of another state of the same columns; returns what they
-        have to change by, to be `delta`."""
+        """Go on with the rows and versions of another state, whose columns are found by their names
+        if they are not the same; returns what they have to change by, to be `delta`."""
         fresh = cancel(without_watermark(delta))
-        shown = old.contents()
+        shown, same = old.contents(), old.schema.types == self.schema.types
         self.log = old.log
-        if self.store.identity == old.store.identity:
+        if not same:
+            shown = Delta(self._by_name(shown.batch, old.schema), shown.weights)
+            self.log = old.log.converted(lambda rows: self._by_name(rows, old.schema))
+        if same and self.store.identity == old.store.identity:
             self.store, self.indexes = old.store, old.indexes
         else:  # the old rows need not be unique by what identifies the new ones
             self.store, self._exact_identity = Arrangement(self.schema), False
             self.store.apply(shown)
         return consolidate(concat([fresh, shown.negate()], self.schema))
+
+    def _by_name(self, rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+        """Rows of another view in the columns of this one; NULL where it had no such column, or one
+        of another type."""
+        columns = []
+        for column in self.schema:
+            at = schema.index(column.name)
+            known = at >= 0 and schema[at].type == column.type
+            columns.append(rows.column(at) if known else pa.nulls(rows.num_rows, column.type.arrow))
+        return make_batch(columns, self.schema.arrow, rows.num_rows)
 
     def apply(self, delta: Delta, version: int, keep: Keep | None) -> Delta:
         """Take the changes of a tick; returns them, consolidated where they retract anything."""
