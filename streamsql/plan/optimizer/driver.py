@@ -9,6 +9,7 @@ from streamsql.functions.expressions import Expr, Subquery, transform, walk
 from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.optimizer.empty import drop_dead_branches
+from streamsql.plan.optimizer.inherited_order import inherit_order
 from streamsql.plan.optimizer.join_order import order_joins
 from streamsql.plan.optimizer.jsonb_keys import compare_jsonb_by_value
 from streamsql.plan.optimizer.lateral import unnest_laterals
@@ -23,6 +24,7 @@ from streamsql.plan.visit import map_node, node_expressions, transform_plan, wal
 Rule = Callable[[LogicalPlan], LogicalPlan]
 RULES: tuple[tuple[str, Rule], ...] = (
     ("simplify expressions", simplify_expressions),
+    ("order of subqueries", inherit_order),
     ("EXISTS and IN to semi joins", unnest_membership),
     ("scalar subqueries to joins", unnest_scalar_subqueries),
     ("LATERAL to joins", unnest_laterals),
