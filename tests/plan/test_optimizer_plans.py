@@ -212,3 +212,99 @@ def test_computed_keys_connect_inputs_too() -> None:
 def test_inputs_that_nothing_connects_are_crossed_last() -> None:
     sql = "SELECT 1 FROM t x, t y, u WHERE y.a = u.a"
     assert [line.split()[0] for line in joins_of(sql)] == ["CROSS", "INNER"]
+
+
+def filters_of(sql: str) -> list[str]:
+    return [line.strip(" │├└─") for line in plan_of(sql).splitlines() if "Filter" in line]
+
+
+def test_a_constant_goes_through_equalities_to_every_input() -> None:
+    for join in ("JOIN", "LEFT JOIN"):
+        sql = f"SELECT t.g, u.c FROM t {join} u ON t.a = u.a WHERE t.a = 7"
+        assert filters_of(sql) == ["Filter a = 7", "Filter a = 7"]
+    sql = "SELECT x.g FROM t x, t y, u WHERE x.a = y.a AND y.a = u.a AND u.a > 2"
+    assert filters_of(sql) == ["Filter a > 2"] * 3
+    sql = "SELECT a FROM t WHERE a = 1 AND NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a)"
+    assert filters_of(sql) == ["Filter a = 1", "Filter a = 1"]
+
+
+def test_a_constant_does_not_reach_rows_that_an_outer_join_fills_with_null() -> None:
+    sql = (
+        "SELECT q.x FROM t JOIN (SELECT k.id AS x, u.a AS y FROM k LEFT JOIN u ON u.a = k.id) q "
+        "ON q.x = t.a WHERE t.a = 1"
+    )
+    assert "LEFT JOIN" in plan_of(sql)
+    assert filters_of("SELECT t.a FROM t LEFT JOIN u ON t.a = u.a AND t.a = 1") == []
+    assert filters_of("SELECT t.a FROM t LEFT JOIN k ON t.a = k.id WHERE k.id IS NULL") == [
+        "Filter id IS NULL"
+    ]
+
+
+def test_a_merged_key_of_a_full_join_is_tested_on_both_sides() -> None:
+    sql = "SELECT a, t.g, u.c FROM t FULL JOIN u USING (a) WHERE a > 1"
+    assert filters_of(sql) == ["Filter a > 1", "Filter a > 1"]
+    sql = "SELECT t.g, u.c FROM t FULL JOIN u ON t.a = u.a WHERE coalesce(t.g, u.a) > 1"
+    assert filters_of(sql)[0].startswith("Filter coalesce")
+
+
+def test_what_all_branches_of_or_share_becomes_the_key_of_a_join() -> None:
+    sql = (
+        "SELECT t.g FROM t, u WHERE (t.a = u.a AND t.b = 'x' AND u.c > 3) "
+        "OR (u.a = t.a AND t.b = 'y' AND u.c > 5) OR (t.a = u.a AND t.b = 'z' AND u.c > 7)"
+    )
+    (join,) = joins_of(
+        "SELECT t.g FROM t, u WHERE (t.a = u.a AND t.b = 'x') OR (t.a = u.a AND u.c > 9)"
+    )
+    assert join == "INNER JOIN ON t.a = u.a AND (b = 'x' OR c > 9)"
+    assert "Filter b = 'x' OR b = 'y' OR b = 'z'" in plan_of(sql)
+
+
+def test_what_an_or_says_of_each_input_is_tested_before_the_join() -> None:
+    sql = (
+        "SELECT t.g FROM t JOIN u ON t.a = u.a "
+        "WHERE (t.b = 'x' AND u.c > 3) OR (t.b = 'y' AND u.c > 5)"
+    )
+    assert filters_of(sql) == ["Filter b = 'x' OR b = 'y'", "Filter c > 3 OR c > 5"]
+    assert filters_of("SELECT 1 FROM t, u WHERE t.b = 'x' OR u.c = 3") == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a > 3 AND a < 2", "a = 1 AND a = 2", "a = 1 AND a <> 1", "a IN (1, 2) AND a IN (3, 4)",
+        "a IS NULL AND a = 3", "g = 1 AND g > 1", "a = NULL", "a > 2 AND a <= 2",
+        "v = 1.50 AND v = 2.5", "a IN (1, 2) AND a > 2", "id IS NULL", "a IS NULL AND a IS NOT NULL",
+    ],
+)  # fmt: skip
+def test_a_contradiction_gives_no_rows(where: str) -> None:
+    table = "k" if where.startswith("id") else "t"
+    assert plan_of(f"SELECT 1 AS x FROM {table} WHERE {where}") == "Values: no rows"
+    condition = where.replace("id", "k.id") if table == "k" else where.replace("a ", "t.a ")
+    joined = plan_of(f"SELECT 1 AS x FROM {table} LEFT JOIN u ON u.c = 1 AND {condition}")
+    assert "JOIN" not in joined and "Scan u" not in joined
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("a > 3 AND a > 5 AND a >= 5", "a > 5"),
+        ("a IN (1, 2) AND a = 1", "a = 1"),
+        ("a IN (5, 5, 6, NULL)", "a IN (5, 6)"),
+        ("a IS NOT NULL AND a < 3", "a < 3"),
+        ("a >= 1 AND 10 / a > 2 AND a > 2", "a > 2 AND 10 / a > 2"),
+        ("NOT (a > 3 OR a IS NULL)", "a <= 3"),
+        ("a = 1 OR a = 1 AND g = 2", "a = 1"),
+        ("1 / a > 3 OR 1 / a > 3 AND g = 2", "1 / a > 3 OR 1 / a > 3 AND g = 2"),
+    ],
+)
+def test_comparisons_say_together(where: str, kept: str) -> None:
+    assert filters_of(f"SELECT b FROM t WHERE {where}") == [f"Filter {kept}"]
+
+
+def test_a_key_of_every_grouping_set_is_tested_before_the_groups() -> None:
+    grouped = "SELECT a, g, sum(v) AS s FROM t GROUP BY GROUPING SETS ((a, g), (a))"
+    kept = filters_of(f"SELECT * FROM ({grouped}) q WHERE a = 2 AND g > 1")
+    assert kept == ["Filter g > 1", "Filter a = 2"]
+    rolled = "SELECT a, count(*) AS n FROM t GROUP BY ROLLUP (a)"
+    lines = plan_of(f"SELECT * FROM ({rolled}) q WHERE a = 2").splitlines()
+    assert "Filter a = 2" in lines[1] and "Aggregate" in lines[2]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from streamsql.functions.expressions import Expr, Subquery, transform, walk
 from streamsql.plan.depth import limited_depth
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.optimizer.comparisons import combine_comparisons
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.inherited_order import inherit_order
 from streamsql.plan.optimizer.join_order import order_joins
@@ -30,6 +31,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("LATERAL to joins", unnest_laterals),
     ("JSONB keys by value", compare_jsonb_by_value),
     ("push predicates down", push_down_predicates),
+    ("combine comparisons", combine_comparisons),
     ("order joins", order_joins),
     ("drop dead branches", drop_dead_branches),
     ("prune columns", prune_columns),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsql.functions.expressions import Literal, conjuncts
+from streamsql.functions.expressions import Literal, column, conjuncts
 from streamsql.plan.nodes import (
     Aggregate,
     Distinct,
@@ -19,6 +19,7 @@ from streamsql.plan.nodes import (
     Values,
     Window,
 )
+from streamsql.plan.optimizer.predicates import parts_of
 from streamsql.plan.visit import transform_plan
 
 _PASSING = (
@@ -61,6 +62,9 @@ def _node(node: LogicalPlan) -> LogicalPlan:
 
 def _join(node: Join) -> LogicalPlan:
     left, right = is_empty(node.left), is_empty(node.right)
+    if not node.null_aware and any(_never(p) for p in parts_of(node.condition)):
+        right = right or node.kind in ("inner", "semi", "left", "anti")
+        left = left or node.kind == "right"
     if node.kind in ("inner", "cross", "semi", "asof", "lookup", "versioned") and (left or right):
         return nothing(node)
     if (node.kind in ("left", "anti") or node.kind.endswith("_left")) and left:
@@ -69,7 +73,24 @@ def _join(node: Join) -> LogicalPlan:
         return nothing(node)
     if node.kind == "full" and left and right:
         return nothing(node)
-    return node.left if node.kind == "anti" and right else node
+    if node.kind == "anti" and right:
+        return node.left
+    if node.kind == "left" and right and not node.lateral:
+        return _beside_nulls(node, node.left, 0)
+    if node.kind == "right" and left:
+        return _beside_nulls(node, node.right, len(node.left.schema))
+    return node
+
+
+def _beside_nulls(node: Join, side: LogicalPlan, first: int) -> Project:
+    """An outer join without a match: the side's columns from `first` on, all others NULL."""
+    exprs = tuple(
+        column(i - first, c.type, c.name)
+        if first <= i < first + len(side.schema)
+        else Literal(value=None, type=c.type)
+        for i, c in enumerate(node.schema)
+    )
+    return Project(schema=node.schema, input=side, exprs=exprs)
 
 
 def _set_operation(node: SetOperation) -> LogicalPlan:

@@ -26,6 +26,16 @@ from streamsql.plan.nodes import (
     TimeWindow,
     Window,
 )
+from streamsql.plan.optimizer.implied import (
+    Pair,
+    equal_columns,
+    input_columns,
+    known_equalities,
+    known_predicates,
+    out_of_or,
+    through_equalities,
+    through_merged,
+)
 from streamsql.plan.optimizer.predicates import (
     can_move,
     condition_of,
@@ -49,7 +59,7 @@ def _push(plan: LogicalPlan, predicates: Predicates) -> LogicalPlan:
     """The plan filtered by `predicates` (over its output), in order."""
     if isinstance(plan, Filter):
         return _push(plan.input, [*conjuncts(plan.predicate), *predicates])
-    movable = [p for p in predicates if can_move(p)]
+    movable = list(dict.fromkeys(p for p in predicates if can_move(p)))
     staying = [p for p in predicates if not can_move(p)]
     handler = _HANDLERS.get(type(plan))
     if handler is None:
@@ -91,8 +101,13 @@ def _by_columns(
 
 
 def _aggregate(plan: Aggregate, predicates: Predicates) -> Pushed:
-    n = len(plan.keys) if plan.grouping_sets is None else 0
-    down, left = _by_columns(plan, predicates, lambda i: i < n)
+    """Below GROUP BY what keeps or drops whole groups: of every grouping set."""
+    kept = set(range(len(plan.keys)))
+    for columns in plan.grouping_sets or ():
+        kept &= set(columns)
+    if plan.grouping_sets == ():
+        kept = set()
+    down, left = _by_columns(plan, predicates, lambda i: i in kept)
     moved = [remap_columns(p, plan.keys) for p in down]
     return replace(plan, input=_push(plan.input, moved)), left
 
@@ -171,6 +186,13 @@ def _join(plan: Join, predicates: Predicates) -> Pushed:
             to_left.append(p)
         else:
             kept.append(p)
+    if plan.kind == "full":
+        left_over, to_left, to_right = _merged(plan, left_over, width)
+    pairs = [*equal_columns(kept), *_known(plan.left, plan.right)]
+    if keeps_left:
+        to_right += _follows(plan, to_left, pairs, right=True)
+    elif keeps_right:
+        to_left += _follows(plan, to_right, pairs, right=False)
     left, right = _push(plan.left, to_left), _push(plan.right, to_right)
     condition = condition_of(kept)
     if condition is None and plan.condition is not None:
@@ -190,6 +212,12 @@ def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
             to_right.append(_to_right(plan, p))
         elif p not in kept:
             kept.append(p)
+    pairs = [*equal_columns(kept), *_known(plan.left, plan.right)]
+    on_right = list(to_right)
+    to_right += _follows(plan, to_left, pairs, right=True)
+    to_left += _follows(plan, on_right, pairs, right=False)
+    for p in kept:
+        _out_of_or(plan, p, to_left, to_right)
     timed = [] if plan.lateral else [p for p in kept if reads_clock(p)]  # a join has no timers
     condition = condition_of([p for p in kept if p not in timed])
     joined = replace(
@@ -200,6 +228,62 @@ def _inner(plan: Join, predicates: Predicates, width: int) -> Pushed:
         condition=condition,
     )
     return filtered(joined, timed), []
+
+
+def _known(left: LogicalPlan, right: LogicalPlan) -> list[Pair]:
+    width = len(left.schema)
+    moved = [(a + width, b + width) for a, b in known_equalities(right)]
+    return [*known_equalities(left), *moved]
+
+
+def _follows(
+    plan: Join, predicates: Predicates, pairs: Sequence[Pair], *, right: bool
+) -> Predicates:
+    """What is known of one side (predicates: that moves there) says of the other through
+    equalities, over that other side."""
+    width = len(plan.left.schema)
+    if plan.lateral or not pairs:
+        return []
+    if not right:
+        known = [shift_columns(p, width) for p in (*predicates, *known_predicates(plan.right))]
+        found = through_equalities(known, pairs, range(width))
+        return _new(found, plan.left)
+    known = [*predicates, *known_predicates(plan.left)]
+    found = through_equalities(known, pairs, range(width, width + len(plan.right.schema)))
+    return _new([shift_columns(p, -width) for p in found], plan.right)
+
+
+def _new(predicates: Predicates, plan: LogicalPlan) -> Predicates:
+    there = known_predicates(plan) if predicates else []
+    return [p for p in predicates if p not in there]
+
+
+def _out_of_or(plan: Join, predicate: Expr, to_left: Predicates, to_right: Predicates) -> None:
+    """What an OR over both sides says of single inputs goes to them besides."""
+    if plan.lateral:
+        return
+    width = len(plan.left.schema)
+    for columns in (*input_columns(plan.left), *input_columns(plan.right, width)):
+        found = out_of_or(predicate, columns)
+        if found is not None and columns.start < width:
+            to_left.append(found)
+        elif found is not None:
+            to_right.append(_to_right(plan, found))
+
+
+def _merged(
+    plan: Join, predicates: Predicates, width: int
+) -> tuple[Predicates, Predicates, Predicates]:
+    """(what stays above a FULL JOIN, what goes left, what goes right)."""
+    staying, to_left, to_right = [], [], []
+    for p in predicates:
+        found = through_merged(p, plan.condition, width)
+        if found is None:
+            staying.append(p)
+        else:
+            to_left.append(found[0])
+            to_right.append(found[1])
+    return staying, to_left, to_right
 
 
 def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
@@ -218,6 +302,9 @@ def _one_sided_join(plan: Join, predicates: Predicates) -> Pushed:
             to_left.append(p)
         else:
             kept.append(p)
+    if not (plan.null_aware or plan.is_temporal):
+        pairs = [*equal_columns(kept), *_known(plan.left, plan.right)]
+        to_right += _follows(plan, to_left, pairs, right=True)
     joined = replace(
         plan,
         left=_push(plan.left, to_left),

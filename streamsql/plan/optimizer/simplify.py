@@ -7,6 +7,8 @@ True
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamsql.core.errors import StreamSqlError
 from streamsql.core.schema import Schema
 from streamsql.core.types import BOOLEAN, Kind
@@ -16,12 +18,16 @@ from streamsql.functions.expressions import (
     Call,
     Case,
     Cast,
+    ColumnRef,
     Expr,
     Literal,
+    conjunction,
+    conjuncts,
     transform,
 )
 from streamsql.functions.resolve import volatility
 from streamsql.plan.nodes import Filter, Join, LogicalPlan, Values
+from streamsql.plan.optimizer.predicates import can_move
 from streamsql.plan.visit import map_node, node_expressions, transform_plan
 
 FALSE = Literal(value=False, type=BOOLEAN)
@@ -51,8 +57,6 @@ def _node(node: LogicalPlan) -> LogicalPlan:
     if isinstance(node, Filter) and node.predicate == TRUE:
         return node.input
     if isinstance(node, Join) and node.condition == TRUE and node.kind == "inner":
-        from dataclasses import replace
-
         return replace(node, kind="cross", condition=None)
     return node
 
@@ -78,6 +82,8 @@ def _one(expr: Expr) -> Expr:
 def _fold(expr: Call | Cast) -> Expr:
     """The value of an immutable call over constants, if an Arrow kernel can tell it."""
     children = expr.children()
+    if isinstance(expr, Call) and _is_null(expr):
+        return Literal(value=None, type=expr.type)
     if not children or not all(isinstance(c, Literal) for c in children):
         return expr
     if expr.type.kind not in FOLDED_KINDS or any(c.type.kind not in FOLDED_KINDS for c in children):
@@ -94,6 +100,17 @@ def _fold(expr: Call | Cast) -> Expr:
     except StreamSqlError:
         return expr
     return from_arrow_scalar(scalar, expr.type)
+
+
+def _is_null(expr: Call) -> bool:
+    """Has a comparison NULL for an argument? What else it reads must be safe to leave out."""
+    if expr.function not in _COMPARISONS:
+        return False
+    null = any(isinstance(a, Literal) and a.value is None for a in expr.args)
+    return null and all(can_move(a) for a in expr.args)
+
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _junction(expr: Call) -> Expr:
@@ -113,9 +130,42 @@ def _junction(expr: Call) -> Expr:
         return Literal(value=neutral, type=BOOLEAN)
     if len(kept) == 1:
         return kept[0]
+    if expr.function == "or":
+        common = _common_parts(kept)
+        if common is not None:
+            return common
     if kept == expr.args:
         return expr
     return Call(function=expr.function, args=kept, type=BOOLEAN, position=expr.position)
+
+
+def _common_parts(branches: tuple[Expr, ...]) -> Expr | None:
+    """(a AND b) OR (a AND c) → a AND (b OR c): a may be what a join can look rows up by.
+
+    Three-valued logic has this law too. What can fail keeps its place behind its guards.
+    """
+    parts = [[_in_order(p) for p in conjuncts(b)] for b in branches]
+    common = [p for p in parts[0] if can_move(p) and all(p in other for other in parts[1:])]
+    rests = [[p for p in branch if p not in common] for branch in parts]
+    if not common:
+        return None
+    if any(not rest for rest in rests):  # a OR (a AND c) is a
+        if not all(can_move(p) for rest in rests for p in rest):
+            return None
+        return conjunction(common)
+    either = _junction(
+        Call(function="or", args=tuple(conjunction(rest) for rest in rests), type=BOOLEAN)
+    )
+    return Call(function="and", args=(*common, *conjuncts(either)), type=BOOLEAN)
+
+
+def _in_order(part: Expr) -> Expr:
+    """An equality of two columns written in one way: it is the same from both sides."""
+    if isinstance(part, Call) and part.function == "eq":
+        a, b = part.args
+        if isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and b.index < a.index:
+            return replace(part, args=(b, a))
+    return part
 
 
 _OPPOSITE = {
@@ -128,6 +178,7 @@ _OPPOSITE = {
     "eq": "ne",
     "ne": "eq",
 }
+_REVERSED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 def _not(expr: Call) -> Expr:
@@ -139,8 +190,13 @@ def _not(expr: Call) -> Expr:
         if arg.function == "not":
             return arg.args[0]
         opposite = _OPPOSITE.get(arg.function)
+        if opposite is None and arg.args[0].type.kind in FOLDED_KINDS:
+            opposite = _REVERSED.get(arg.function)  # their order is total
         if opposite is not None:
             return Call(function=opposite, args=arg.args, type=BOOLEAN, position=arg.position)
+        if arg.function == "or":  # its parts are predicates of their own, which may move apart
+            parts = tuple(_not(Call(function="not", args=(a,), type=BOOLEAN)) for a in arg.args)
+            return _junction(Call(function="and", args=parts, type=BOOLEAN))
     return expr
 
 
