@@ -375,9 +375,13 @@ def _subscribe(x: s.Subscribe) -> str:
     return _join(
         f"SUBSCRIBE TO {what}",
         f"WITH ({inside})" if inside else "",
-        "" if x.as_of is None else f"AS OF {x.as_of}",
-        "" if x.up_to is None else f"UP TO {x.up_to}",
+        "" if x.as_of is None else f"AS OF {_version(x.as_of)}",
+        "" if x.up_to is None else f"UP TO {_version(x.up_to)}",
     )
+
+
+def _version(version: int | exp.Expression) -> str:
+    return str(version) if isinstance(version, int) else to_sql(version)
 
 
 def _explain(e: s.Explain) -> str:

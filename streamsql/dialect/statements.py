@@ -225,14 +225,15 @@ class Transaction(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Subscribe(Statement):
-    """SUBSCRIBE [TO] {relation | (query)}."""
+    """SUBSCRIBE [TO] {relation | (query)}. as_of, up_to: a version as it is written, or an
+    expression that gives one."""
 
     relation: Name | None = None
     query: exp.Expression | None = None
     snapshot: bool = True
     progress: bool = False
-    as_of: int | None = None
-    up_to: int | None = None
+    as_of: int | exp.Expression | None = None
+    up_to: int | exp.Expression | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

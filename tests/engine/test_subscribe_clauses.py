@@ -94,8 +94,11 @@ def test_wrong_clauses(history, clauses, sqlstate, message):
 
 def test_a_query_begins_now(history):
     db, start = history
-    with pytest.raises(StreamSqlError, match="no longer retained"):
+    with pytest.raises(StreamSqlError, match="begins at the newest version") as caught:
         rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t) AS OF {start}")
+    assert (caught.value.sqlstate, "Make a materialized view" in caught.value.hint) == (
+        "0A000", True
+    )  # fmt: skip
     found = rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t WHERE b = 2) UP TO {db.version}")
     assert sorted(found) == [(db.version, 1, 2), (db.version, 1, 3)]
 
@@ -138,3 +141,34 @@ def test_cursor_over_subscribe_gives_portions_and_keeps_the_rest(db, windows):
     session.execute("ROLLBACK")
     with pytest.raises(StreamSqlError, match='cursor "c" does not exist'):
         session.execute("FETCH 1 FROM c")
+
+
+def test_versions_can_be_parameters_and_times(db):
+    db.execute("CREATE TABLE x (a INT); INSERT INTO x VALUES (1)")
+    first = db.version
+    db.execute("INSERT INTO x VALUES (2)")
+    session = db.session()
+
+    def changes(clauses, *values):
+        return session.execute(f"SUBSCRIBE x {clauses}", list(values)).fetchall()
+
+    want = [(first, 1, 1), (first + 1, 1, 2)]
+    assert changes("AS OF $1 UP TO $2", first, first + 1) == want
+    assert changes(f"AS OF '{first}' UP TO {first} + 1") == want
+    assert changes("AS OF now() UP TO $1", db.version) == [(first + 1, 1, 1), (first + 1, 1, 2)]
+    [statement] = session.parse("SUBSCRIBE x AS OF $1")
+    assert [str(t) for t in session.prepare(statement).parameter_types] == ["bigint"]
+    session.execute("BEGIN")
+    session.execute("DECLARE c CURSOR FOR SUBSCRIBE x AS OF $1 UP TO $2", [first, first + 1])
+    assert session.execute("FETCH ALL FROM c").fetchall() == want
+    session.execute("ROLLBACK")
+    for clauses, sqlstate in (
+        ("AS OF true", "42804"),
+        ("AS OF '2999-01-01'", "22023"),
+        ("AS OF NULL", "22023"),
+        (f"AS OF {db.version} + 9", "22023"),
+        ("AS OF a", "42601"),
+    ):
+        with pytest.raises(StreamSqlError) as caught:
+            changes(clauses)
+        assert caught.value.sqlstate == sqlstate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from streamsql.core.errors import InvalidParameterValue
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Statement, Subscribe
@@ -29,7 +31,8 @@ def parse_subscribe(parser: Parser) -> Statement:
     else:
         relation = parser.object_name()
     snapshot, progress = True, False
-    as_of = up_to = None
+    as_of: int | exp.Expression | None = None
+    up_to: int | exp.Expression | None = None
     while True:
         if parser.at("WITH"):
             snapshot, progress = _options(parser)
@@ -37,9 +40,9 @@ def parse_subscribe(parser: Parser) -> Statement:
             snapshot = False
         elif parser.accept_sequence("AS", "OF"):
             parser.accept_sequence("AT", "LEAST")
-            as_of = parser.integer()
+            as_of = _version(parser)
         elif parser.accept_sequence("UP", "TO"):
-            up_to = parser.integer()
+            up_to = _version(parser)
         elif parser.at("ENVELOPE", "WITHIN"):
             raise parser.not_supported(f"{parser.token.key} in SUBSCRIBE", "Read weight instead.")
         else:
@@ -53,6 +56,18 @@ def parse_subscribe(parser: Parser) -> Statement:
         as_of=as_of,
         up_to=up_to,
     )
+
+
+def _version(parser: Parser) -> int | exp.Expression:
+    """A number, or an expression for one: a parameter, a time."""
+    start = parser.token
+    found = parser.restricted_expression()
+    if found.find(exp.Column) is not None:
+        raise parser.error(start)
+    value = found.this if isinstance(found, exp.Neg) else found
+    if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
+        return -int(value.this) if value is not found else int(value.this)
+    return found
 
 
 def _options(parser: Parser) -> tuple[bool, bool]:

@@ -119,11 +119,12 @@ def bind_versions(slots: Sequence[exp.Expression], context: BindContext) -> tupl
 
     bound = []
     for slot in slots:
+        types = context.parameter_types
+        if isinstance(slot, exp.Parameter) and types is not None:  # AS OF $1: a version
+            at = int(slot.this.name) - 1
+            types += [None] * (at + 1 - len(types))
+            types[at] = types[at] or BIGINT
         expr = bind_expression(slot, Schema(()), context)
-        types = context.parameter_types or []
-        for i, type_ in enumerate(types):
-            if type_ is None or type_.kind is Kind.UNKNOWN:
-                types[i] = BIGINT  # AS OF $1: a version
         kind = expr.type.kind
         if not (expr.type.is_integer or expr.type.is_text or kind in DATETIME_KINDS) and (
             kind is not Kind.UNKNOWN
@@ -144,7 +145,7 @@ def version_numbers(
     Raises: InvalidParameterValue (22023) for the future, SerializationFailure (40001) for a time
     that is no longer known.
     """
-    return tuple(_number(session, e, values) for e in slots)
+    return tuple(version_number(session, e, values) for e in slots)
 
 
 def at_versions(
@@ -154,7 +155,11 @@ def at_versions(
     return replace(view, slots=version_numbers(session, slots, values)) if slots else view
 
 
-def _number(session: Session, slot: Expr, values: Sequence[Literal]) -> int:
+def version_number(
+    session: Session, slot: Expr, values: Sequence[Literal], *, ahead: bool = False
+) -> int:
+    """What an expression of `bind_versions` stands for now. ahead: a version that is to come is
+    one too. Raises: see `version_numbers`."""
     now_us = session.now_us()
     frozen = freeze_expression(slot, values, now_us)
     blank = make_batch([], Schema(()).arrow, 1)
@@ -168,9 +173,9 @@ def _number(session: Session, slot: Expr, values: Sequence[Literal]) -> int:
         text = array.cast(pa.timestamp("us")).cast(pa.string())[0].as_py()
         return version_at(session.engine, instant(text, session.timezone))
     value = array[0].as_py()
-    if isinstance(value, str):
-        return version_of_text(session, value)
-    return existing(session.engine, value)
+    if isinstance(value, str) and not value.strip().isdigit():
+        return version_at(session.engine, instant(value, session.timezone))
+    return int(value) if ahead else existing(session.engine, int(value))
 
 
 def version_of_text(session: Session, text: str) -> int:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 def describe_declare(session: Session, statement: DeclareCursor, declared: Types) -> Description:
     """DECLARE has no rows, but its query may have parameters."""
+    if statement.subscribe is not None:
+        found = subscribe.describe(session, statement.subscribe, declared)
+        return Description(None, found.parameter_types)
     if statement.query is None:
         return Description()
     query = Query(query=statement.query, sql=statement.sql, position=statement.position)
@@ -45,7 +48,7 @@ def run_declare(
         raise DuplicateCursor(f'cursor "{statement.name}" already exists')
     cursor: Cursor
     if statement.subscribe is not None:
-        stream = subscribe.open_stream(session, statement.subscribe)
+        stream = subscribe.open_stream(session, statement.subscribe, values, declared)
         cursor = StreamCursor(subscribe.stream_columns(stream), stream)
     else:
         assert statement.query is not None

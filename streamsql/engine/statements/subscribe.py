@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Subscribe
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.dml.returning import table_node
+from streamsql.engine.parameters import settle
+from streamsql.engine.reads.versions import bind_versions, version_number
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.common import lookup
 from streamsql.engine.statements.handler import Description, Handler, Types
 from streamsql.engine.streams import ChangeStream, ephemeral_view, stream_schema
-from streamsql.functions.expressions import Literal
+from streamsql.functions.expressions import Expr, Literal
 
 if TYPE_CHECKING:
     from streamsql.engine.session import Session
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 def describe(session: Session, statement: Subscribe, declared: Types) -> Description:
     """version, [progressed,] weight and the relation's columns."""
     relation, query = target(session, statement)
+    _, types = versions(session, statement, declared)
     if query is None:
         assert relation is not None
         schema = relation.columns
@@ -30,7 +34,19 @@ def describe(session: Session, statement: Subscribe, declared: Types) -> Descrip
 
         schema = bind_query(query, session.scope.context()).plan.schema
     shown = stream_schema(schema, progress=statement.progress)
-    return Description(tuple(ResultColumn(c.name, c.type) for c in shown))
+    return Description(tuple(ResultColumn(c.name, c.type) for c in shown), types)
+
+
+def versions(
+    session: Session, statement: Subscribe, declared: Types
+) -> tuple[tuple[int | Expr | None, int | Expr | None], tuple[SqlType, ...]]:
+    """AS OF and UP TO, and the types of their parameters. Raises: errors of binding, 42804."""
+    context = session.scope.context(parameter_types=list(declared), text=statement.sql)
+    bound: list[int | Expr | None] = []
+    for given in (statement.as_of, statement.up_to):
+        is_number = given is None or isinstance(given, int)
+        bound.append(given if is_number else bind_versions([given], context)[0])
+    return (bound[0], bound[1]), settle(context.parameter_types or [])
 
 
 def target(session: Session, statement: Subscribe) -> tuple[Relation | None, exp.Expression | None]:
@@ -45,9 +61,19 @@ def target(session: Session, statement: Subscribe) -> tuple[Relation | None, exp
     return None, query
 
 
-def open_stream(session: Session, statement: Subscribe) -> ChangeStream:
+def open_stream(
+    session: Session,
+    statement: Subscribe,
+    values: tuple[Literal, ...] = (),
+    declared: Types | None = None,
+) -> ChangeStream:
     """The stream of a SUBSCRIBE."""
     relation, query = target(session, statement)
+    as_of, up_to = versions(session, statement, declared or [])[0]
+    if isinstance(as_of, Expr):
+        as_of = version_number(session, as_of, values)
+    if isinstance(up_to, Expr):
+        up_to = version_number(session, up_to, values, ahead=True)
     ephemeral = query is not None
     if query is not None:
         relation = ephemeral_view(session.engine, query, session.scope)
@@ -58,8 +84,8 @@ def open_stream(session: Session, statement: Subscribe) -> ChangeStream:
             relation,
             snapshot=statement.snapshot,
             progress=statement.progress,
-            as_of=statement.as_of,
-            up_to=statement.up_to,
+            as_of=as_of,
+            up_to=up_to,
             ephemeral=ephemeral,
         )
     except BaseException:
@@ -78,7 +104,7 @@ def run(
     session: Session, statement: Subscribe, values: tuple[Literal, ...], declared: Types
 ) -> Result:
     """SUBSCRIBE."""
-    stream = open_stream(session, statement)
+    stream = open_stream(session, statement, values, declared)
     return Result("SUBSCRIBE", stream_columns(stream), stream.run(session.token), streaming=True)
 
 
