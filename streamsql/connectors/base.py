@@ -129,6 +129,7 @@ class Options:
         self, connector: str, options: Mapping[str, str], extra: Mapping[str, str]
     ) -> None:
         self.connector = connector
+        self._known: list[str] = []  # as asked for, the canonical spelling of each
         self._left = {k.lower(): str(v) for k, v in {**options, **extra}.items()}
         for name in ENGINE_OPTIONS:
             self._left.pop(name, None)
@@ -136,6 +137,7 @@ class Options:
     def text(self, *names: str, default: str | None = None) -> str | None:
         """The value of the first of these names that is given."""
         found = default
+        self._known.append(names[0])
         for name in reversed(names):
             found = self._left.pop(name, found)
         return found
@@ -199,6 +201,7 @@ class Options:
 
     def starting_with(self, prefix: str) -> dict[str, str]:
         """All options below a prefix, which is cut off."""
+        self._known.append(f"{prefix}*")
         names = [n for n in self._left if n.startswith(prefix)]
         return {n[len(prefix) :]: self._left.pop(n) for n in names}
 
@@ -211,7 +214,7 @@ class Options:
             name = next(iter(self._left))
             raise InvalidParameterValue(
                 f'connector "{self.connector}" has no option "{name}"',
-                hint="Remove it, or check its spelling in the documentation of the connector.",
+                hint=f"Its options here are {', '.join(dict.fromkeys(self._known))}.",
             )
 
 

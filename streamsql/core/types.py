@@ -321,7 +321,7 @@ def type_named(name: str) -> SqlType:
 def from_arrow(t: pa.DataType) -> SqlType:
     """The SQL type that an Arrow type from outside (a dataframe, a Parquet file) becomes.
 
-    Raises: UndefinedObject (42704) for Arrow types without a counterpart.
+    Raises: TypeError for Arrow types without a counterpart.
     """
     simple = _FROM_ARROW.get(t)
     if simple is not None:
@@ -344,7 +344,7 @@ def from_arrow(t: pa.DataType) -> SqlType:
         return INTERVAL
     if pa.types.is_fixed_size_binary(t):
         return BYTEA
-    raise UndefinedObject(f"Arrow type {t} has no SQL counterpart")
+    raise TypeError(f"Arrow type {t} has no SQL counterpart")
 
 
 _FROM_ARROW: dict[pa.DataType, SqlType] = {

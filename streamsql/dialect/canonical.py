@@ -146,7 +146,7 @@ def _create_table(t: s.CreateTable) -> str:
         _join("CREATE", _if(t.temporary, "TEMPORARY"), "SOURCE" if t.is_source else "TABLE"),
         _if(t.if_not_exists, "IF NOT EXISTS"),
         _name(t.name),
-        "" if t.as_query is not None and not items else body,
+        _names(t.as_columns) if t.as_columns else "" if t.as_query is not None else body,
         _if(t.append_only, "APPEND ONLY"),
         _CONFLICT[t.on_conflict],
         *(f"INCLUDE {kind} AS {quote(name)}" for kind, name in t.include),

@@ -105,6 +105,7 @@ class CreateTable(Statement):
     format: FormatDef | None = None
     include: tuple[tuple[str, str], ...] = ()
     as_query: exp.Expression | None = None
+    as_columns: tuple[str, ...] = ()  # names of as_query's first columns
     temporary: bool = False
     schema_star: bool = False
 

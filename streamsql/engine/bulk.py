@@ -7,43 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from streamsql.core.errors import DatatypeMismatch, UndefinedColumn
-from streamsql.core.types import Kind, SqlType
+from streamsql.core.errors import UndefinedColumn
 from streamsql.dialect.statements import Subscribe
 from streamsql.engine.binding import BindScope
 from streamsql.engine.definitions import program_of
 from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.execute import carry_out, state_of, target_table
 from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.given_rows import as_arrow, converted
 from streamsql.engine.statements.common import lookup
 from streamsql.engine.statements.copy import RowsWrite, copy_columns
 from streamsql.engine.statements.subscribe import open_stream
-from streamsql.functions.textio import parse_text
 
 if TYPE_CHECKING:
     from streamsql.engine.database import Database
     from streamsql.engine.session import Session
-
-
-def as_arrow(data: Any) -> pa.Table:
-    """Rows from outside as an Arrow table. Raises: DatatypeMismatch (42804)."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, list):
-        names = list(dict.fromkeys(k for row in data for k in row))
-        return pa.table({n: pa.array([row.get(n) for row in data]) for n in names})
-    if isinstance(data, dict):
-        return pa.table(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
-    if hasattr(data, "__dataframe__"):
-        return pa.interchange.from_dataframe(data)
-    raise DatatypeMismatch(
-        f"cannot insert a {type(data).__name__}",
-        hint="Give an Arrow table, a pandas or polars dataframe, or a list of dicts.",
-    )
 
 
 def insert_data(session: Session, name: str, data: Any) -> int:
@@ -53,14 +31,15 @@ def insert_data(session: Session, name: str, data: Any) -> int:
     table = state_of(session, relation)
     scope = BindScope(session.catalog, relation.context)
     maker = RowMaker(relation, program_of(relation, scope))
-    given = as_arrow(data)
+    given = as_arrow(data, relation.columns)
     for column in given.column_names:
         if relation.columns.index(column) < 0:
             raise UndefinedColumn(f'column "{column}" of relation "{relation.name}" does not exist')
     positions = copy_columns(tuple(given.column_names), relation, maker.generated)
     schema = relation.columns.select(positions)
     arrays = [
-        converted(given.column(i), column.name, column.type) for i, column in enumerate(schema)
+        converted(given.column(i), column.name, column.type, session.timezone)
+        for i, column in enumerate(schema)
     ]
     rows = one_batch(pa.table(arrays, schema=schema.arrow), schema)
     whole = maker.complete(
@@ -71,41 +50,6 @@ def insert_data(session: Session, name: str, data: Any) -> int:
     )
     maker.check(whole)
     return carry_out(session, table, RowsWrite(relation, whole)).affected
-
-
-def converted(column: pa.ChunkedArray, name: str, type_: SqlType) -> pa.ChunkedArray:
-    """A column as its SQL type. Raises: DatatypeMismatch (42804)."""
-    if column.type == type_.arrow and not _checked(type_):
-        return column
-    try:
-        if _checked(type_) or _is_text(column.type) or _is_number_for(column.type, type_):
-            text = column.cast(pa.string()).combine_chunks()
-            whole = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-            return pa.chunked_array([parse_text(whole, type_)])
-        return column.cast(type_.arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise DatatypeMismatch(
-            f'column "{name}" is of type {type_} but the data is of Arrow type {column.type}',
-            detail=str(error).split("\n", maxsplit=1)[0],
-        ) from error
-
-
-def _checked(type_: SqlType) -> bool:
-    """Types whose values are texts of a certain form."""
-    if type_.kind is Kind.VARCHAR:
-        return type_.length is not None
-    return type_.kind in (Kind.UUID, Kind.JSON, Kind.JSONB)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
-
-
-def _is_number_for(given: pa.DataType, type_: SqlType) -> bool:
-    """Numbers for a NUMERIC column: they are rounded to its scale, or out of range, as in SQL."""
-    return type_.kind is Kind.NUMERIC and bool(
-        pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given)
-    )
 
 
 def relation_name(session: Session, text: str) -> tuple[str, ...]:

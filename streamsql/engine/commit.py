@@ -130,7 +130,10 @@ class Committer:
                     if table is None:
                         table = engine.tables.get(write.relation_id)
                     if table is None:
-                        raise UndefinedTable("the table was dropped by another session")
+                        raise UndefinedTable(
+                            "the table was dropped by another session",
+                            hint="SHOW TABLES lists what there is; run the transaction again.",
+                        )
                     if was_altered(write, table.relation):
                         raise conflict()  # bound before an ALTER TABLE
                     resolved = write.resolve(TableImage(table))

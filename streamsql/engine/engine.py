@@ -249,7 +249,10 @@ class Engine:
             return layout.table(self.virtual(layout.of))
         relation = self.catalog.relations.get(oid)
         if relation is None:
-            raise UndefinedTable("a relation of the query was dropped by another session")
+            raise UndefinedTable(
+                "a relation of the query was dropped by another session",
+                hint="Run the statement again: it says which.",
+            )
         if relation.kind == "system":
             return self.system.table(relation.name)
         if relation.kind == "source":

@@ -99,9 +99,10 @@ def milliseconds(name: str, text: str) -> str:
             hint='Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
         ) from None
     whole = round(amount)
-    if whole < 0:
+    if not 0 <= whole <= 2**31 - 1:
         raise InvalidParameterValue(
-            f'{whole} ms is outside the valid range for parameter "{name}" (0 ms .. 2147483647 ms)'
+            f'{whole} ms is outside the valid range for parameter "{name}" (0 ms .. 2147483647 ms)',
+            hint="0 turns it off.",
         )
     if whole == 0:
         return "0"
@@ -264,8 +265,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("password_encryption", "scram-sha-256", inert=True),
     Setting("ssl", "off", read_only),
     # accepted, without effect on answers
+    Setting("extra_float_digits", "1", integer(-15, 3), inert=True),
     *(Setting(name, default, inert=True) for name, default in {
-        "extra_float_digits": "1", "client_min_messages": "notice", "lock_timeout": "0",
+        "client_min_messages": "notice", "lock_timeout": "0",
         "bytea_output": "hex", "xmloption": "content", "check_function_bodies": "on",
         "row_security": "on", "synchronous_commit": "on", "default_tablespace": "",
         "temp_tablespaces": "", "default_table_access_method": "heap",

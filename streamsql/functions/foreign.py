@@ -9,7 +9,6 @@ import threading
 from functools import cache, lru_cache
 from typing import Any
 
-from streamsql.core.errors import UndefinedObject
 from streamsql.core.types import SqlType, from_arrow
 from streamsql.functions.definitions import Volatility
 
@@ -124,7 +123,7 @@ def result_type(name: str, types: tuple[SqlType, ...]) -> SqlType | None:
             return None
     try:
         return from_arrow(schema.field(0).type)
-    except UndefinedObject:
+    except TypeError:
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamsql.circuit.graph import Circuit
 from streamsql.circuit.operator import Operator
-from streamsql.core.errors import FeatureNotSupported
+from streamsql.core.errors import InvariantViolation
 from streamsql.operators.fingerprint import label
 from streamsql.plan.nodes import LogicalPlan
 
@@ -67,7 +67,7 @@ class Builder:
         self._lowered: dict[int, tuple[LogicalPlan, int]] = {}
 
     def lower(self, plan: LogicalPlan) -> int:
-        """The node that computes a plan. Raises: FeatureNotSupported (0A000) if nothing can."""
+        """The node that computes a plan. The last of the registry can."""
         done = self._lowered.get(id(plan))
         if done is not None and done[0] is plan:
             return done[1]
@@ -77,7 +77,7 @@ class Builder:
                 if node is not None:
                     self._lowered[id(plan)] = (plan, node)
                     return node
-        raise FeatureNotSupported(f"a view can not hold {type(plan).__name__} yet")
+        raise InvariantViolation(f"not even the general operator holds {type(plan).__name__}")
 
     def operator(self, node: int) -> Operator:
         """The operator of a circuit node."""

@@ -230,11 +230,9 @@ def _taken_apart(node: plan.Join) -> VersionedJoin:
         )
     *rest, moment = conjuncts(parts.residual)
     key = next((k for k in unique_keys(node.right) if k and set(k) <= set(parts.right_keys)), None)
-    if key is None or not isinstance(moment, Call) or moment.function != "ge":
-        raise FeatureNotSupported(
-            "a temporal join by event time needs equalities with the whole primary key",
-            hint="Use an ASOF JOIN for a relation that holds its history as rows.",
-        )
+    assert key is not None, "the binder checks that the whole primary key is compared"
+    assert isinstance(moment, Call)
+    assert moment.function == "ge"
     wide = len(parts.left.schema)
     used = [parts.right_keys.index(k) for k in key]
     for i, (a, b) in enumerate(zip(parts.left_keys, parts.right_keys, strict=True)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsql.core.delta import Int64Array
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import InvariantViolation
 from streamsql.core.logical_time import US_PER_DAY
 from streamsql.operators.loops import windows as loops
 from streamsql.operators.zones import zone
@@ -50,7 +50,7 @@ class Grid:
     def __post_init__(self) -> None:
         for what, spec in (("size", self.size), ("step", self.step)):
             if spec.months <= 0 and exact_us(spec) <= 0:
-                raise InvalidParameterValue(f"the {what} of a time window must be positive")
+                raise InvariantViolation(f"the {what} of a time window is not positive")
 
     @property
     def is_exact(self) -> bool:

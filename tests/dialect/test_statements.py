@@ -47,7 +47,7 @@ FORMS: list[tuple[str, type, dict[str, Any]]] = [
      s.CreateTable, {"options": {"connector": "file", "path": "/tmp/x", "speed": "1.5", "follow": "true", "idle_timeout": "30s", "max_future": "off"},
                      "format": s.FormatDef(format="plain", encode="csv", options={"header": "true", "delimiter": "|"}), "is_source": False}),
     ("CREATE TABLE t AS SELECT 1 AS a", s.CreateTable, {"as_query": "SELECT 1 AS a"}),
-    ("CREATE TABLE t (a, b) AS SELECT 1, 2", s.CreateTable, {"as_query": 'SELECT * FROM (SELECT 1, 2) AS "*SELECT*"(a, b)'}),
+    ("CREATE TABLE t (a, b) AS SELECT 1, 2", s.CreateTable, {"as_query": "SELECT 1, 2", "as_columns": ("a", "b")}),
     ("CREATE TABLE t AS TABLE s WITH NO DATA", s.CreateTable, {}),
     ("CREATE TEMP TABLE t (a INT)", s.CreateTable, {"temporary": True}),
     ("CREATE TEMPORARY TABLE t (a INT)", s.CreateTable, {"temporary": True}),

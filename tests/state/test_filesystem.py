@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streamsql.core.errors import DataDirectoryInUse, DiskError
+from streamsql.core.errors import DiskError
 from streamsql.state.filesystem import OsFileSystem, disk_errors, lock_data_directory
+from tests.refused import refused
 
 
 def test_files_are_written_cut_renamed_and_read(tmp_path: Path) -> None:
@@ -52,7 +53,9 @@ def test_errors_are_disk_errors_in_postgres_words(tmp_path: Path) -> None:
     assert full.value.sqlstate == "58030"
 
 
-def test_data_directory_is_locked_against_other_processes(tmp_path: Path) -> None:
+def test_data_directory_is_locked_against_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = str(tmp_path / "data")
     lock = lock_data_directory(folder)
     script = (
@@ -65,8 +68,9 @@ def test_data_directory_is_locked_against_other_processes(tmp_path: Path) -> Non
         [sys.executable, "-c", script, folder], capture_output=True, text=True, check=True
     )
     assert other.stdout.strip() == f"Process {os.getpid()} holds its lock file."
-    with pytest.raises(DataDirectoryInUse, match="is in use"):
-        lock_data_directory(folder)
+    monkeypatch.chdir(tmp_path)
+    with refused("55006", 'data directory "data" is in use'):
+        lock_data_directory("data")
     lock.release()
     lock.release()
     lock_data_directory(folder).release()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from streamsql.core.errors import InvalidParameterValue
 from streamsql.dialect.dialects import NULLS_LOW
 from streamsql.dialect.grammar.spellings import respell
 from streamsql.dialect.grammar.types import INTERVAL_UNITS, TypeGrammar
@@ -326,6 +327,12 @@ class CallGrammar(TypeGrammar):
         if token.kind is Kind.WORD and token.key.rstrip("S") in INTERVAL_UNITS:
             self.advance()
             unit = mark(exp.Literal.string(token.value), token)
+        elif token.kind is Kind.WORD and self.peek().key == ",":
+            raise InvalidParameterValue(
+                f'unit "{token.value}" not recognized',
+                position=token.start,
+                hint="Units are SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER and YEAR.",
+            )
         else:
             unit = self.expression()
         self.expect(",")

@@ -131,7 +131,8 @@ class PrimaryGrammar(CallGrammar):
         if self.peek().key == "(" and token.key not in NOT_FUNCTION:
             return self.call()
         if token.key in NOT_COLUMN and not (token.key == "WINDOW" and self.dialect == "arroyo"):
-            raise self.error()
+            subquery = token.key in ("SELECT", "WITH", "VALUES")
+            raise self.error(hint="A subquery must stand in parentheses." if subquery else None)
         index = self.index
         start = self.advance()
         first = exp.Identifier(this=self.spelled(start), quoted=True)

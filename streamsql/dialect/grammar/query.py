@@ -295,7 +295,11 @@ class QueryGrammar(RelationGrammar):
     def select_item(self) -> exp.Expression:
         """expression [[AS] label]; also the items of RETURNING."""
         node = self.expression()
-        if isinstance(node, exp.Star):
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(star, exp.Star):
+            if self._at_excluded():
+                self.advance()
+                star.set("except_", self.identifier_list())
             return node
         if self.token.key == "AS":
             self.advance()
@@ -304,6 +308,13 @@ class QueryGrammar(RelationGrammar):
             at = self.token
             return self._labelled(node, at, self.any_name())
         return node
+
+    def _at_excluded(self) -> bool:
+        """`* EXCEPT (a, b)`, which is no EXCEPT (SELECT …)."""
+        if not self.at("EXCEPT", "EXCLUDE") or self.peek().key != "(":
+            return False
+        name, after = self.peek(2), self.peek(3)
+        return name.kind in (Kind.WORD, Kind.QUOTED) and after.key in (",", ")")
 
     def _labelled(self, node: exp.Expression, at: Token, label: str) -> exp.Expression:
         alias = exp.Alias(this=node, alias=mark(exp.Identifier(this=label, quoted=True), at))

@@ -105,7 +105,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             if self.accept("AS"):
                 self.name()
         elif not (join.args.get("match_condition") or isinstance(join.this, exp.Lateral)):
-            raise self.error()
+            raise self.error(hint="A JOIN needs ON <condition> or USING (…); else CROSS JOIN.")
 
     def relation(self) -> exp.Expression:
         """One item of FROM with its alias."""
@@ -171,7 +171,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         if self.at_sequence("TABLE", "("):  # Flink: LATERAL TABLE(f(x))
             return self._table_function(token)
         if not self._at_function() and self.token.key != "UNNEST":
-            raise self.error()
+            raise self.error(hint="Write LATERAL (SELECT …) or LATERAL function(…).")
         return self._function(token)
 
     def _function(self, token: Token) -> exp.Expression:

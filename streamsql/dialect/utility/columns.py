@@ -216,6 +216,8 @@ def _column(parser: Parser, body: TableBody) -> None:
 def _column_type(parser: Parser) -> SqlType:
     """A column's type; TIMESTAMP(3) and the like keep all six digits here."""
     token = parser.token
+    if parser.at(",", ")") or parser.at_end():
+        raise parser.error(hint="A column needs a type.")
     node = parser.data_type()
     found = type_of(node)
     if found.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMPTZ, TypeKind.TIME) and node.expressions:

@@ -98,6 +98,7 @@ def parse_create_table(
         format=clauses.format or _format_from_options(clauses.options),
         include=(*body.include, *clauses.include),
         as_query=query,
+        as_columns=as_columns,
         temporary=temporary,
         schema_star=body.star,
     )
@@ -125,12 +126,7 @@ def _as_query(parser: Parser, columns: tuple[str, ...]) -> exp.Expression | None
     if parser.accept("WITH"):
         parser.accept("NO")
         parser.expect("DATA")
-    if not columns:
-        return query
-    identifiers = [exp.Identifier(this=column, quoted=True) for column in columns]
-    alias = exp.TableAlias(this=exp.Identifier(this="*SELECT*", quoted=True), columns=identifiers)
-    source = exp.Subquery(this=query, alias=alias)
-    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+    return query
 
 
 def _clause(parser: Parser, clauses: _Clauses) -> bool:

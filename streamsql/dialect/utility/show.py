@@ -46,6 +46,13 @@ _CREATE_KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SUBSCRIPTION",), "subscription"),
 )
 
+_OPTIONS = "The options of a connector stand in the WITH of its source: SHOW CREATE SOURCE."
+_NOT_HERE = {
+    "CLUSTER": "There is one process: SHOW PROCESSLIST lists its sessions.",
+    "SECRETS": _OPTIONS,
+    "CONNECTIONS": _OPTIONS,
+}
+
 
 def parse_show(parser: Parser) -> Statement:
     """SHOW (ksqlDB: LIST) objects, SHOW COLUMNS FROM r, SHOW CREATE kind n; else a variable."""
@@ -66,11 +73,11 @@ def parse_show(parser: Parser) -> Statement:
         parser.expect("SHOW", "INDEX")
         parser.advance()
         return ShowObjects(kind="indexes", relation=parser.object_name())
-    if parser.peek().key in ("CLUSTER", "SECRETS", "CONNECTIONS"):
+    if parser.peek().key in _NOT_HERE:
         raise FeatureNotSupported(
             f"SHOW {parser.peek().key} is not supported",
             position=parser.peek().start,
-            hint="SHOW JOBS lists what runs.",
+            hint=_NOT_HERE[parser.peek().key],
         )
     statement = parse_show_variable(parser)
     assert isinstance(statement, ShowVariable)

@@ -143,7 +143,7 @@ def _cast_sql(sql: str, source: int, target: int) -> str:
         return sql if inner == "e" else f"list_transform({sql}, lambda e: {inner})"
     if t.is_array(target):
         if source not in t.TEXTS:
-            raise CannotCoerce(f"cannot cast this type to type with OID {target}")
+            raise CannotCoerce(f"cannot cast type {t.name_of(source)} to {t.name_of(target)}")
         items = f"string_split(trim({sql}, '{{}}'), ',')"
         return f"CAST({items} AS {duck_type(target)})"
     if t.storage(target) is t.TEXT_STORAGE or target in (t.JSON_OID, t.JSONB_OID):

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from streamsql.core.errors import FeatureNotSupported, UndefinedFunction, UndefinedObject
+from streamsql.core.errors import (
+    CannotCoerce,
+    FeatureNotSupported,
+    UndefinedFunction,
+    UndefinedObject,
+)
 from streamsql.dialect.nodes import ArrayQuery, RowValue
 from streamsql.dialect.positions import position_of
 from streamsql.engine.pgcatalog import operators
@@ -234,7 +239,10 @@ class ExpressionCompiler:
             and (inner.sql in ("[]", "CAST([] AS VARCHAR[])"))
         ):
             return Typed(f"CAST([] AS {t.storage(target).duckdb})", target, "array")
-        done = cast(self.context, inner, target)
+        try:
+            done = cast(self.context, inner, target)
+        except CannotCoerce as error:
+            raise error.at(position_of(node)) from None
         return done if done.firm else replace(done, name=_type_name(target))
 
     def _array(self, node: exp.Array) -> Typed:

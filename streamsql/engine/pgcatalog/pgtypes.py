@@ -96,6 +96,26 @@ NAMES: dict[str, int] = {
     "anyarray": ANYARRAY,
 }  # fmt: skip
 
+_SPELLED = {
+    BOOL: "boolean", INT2: "smallint", INT4: "integer", INT8: "bigint", FLOAT4: "real",
+    FLOAT8: "double precision", VARCHAR: "character varying", BPCHAR: "character",
+    TIME_OID: "time without time zone", TIMESTAMP_OID: "timestamp without time zone",
+    TIMESTAMPTZ_OID: "timestamp with time zone",
+}  # fmt: skip
+
+
+def name_of(oid: int) -> str:
+    """A type's name as PostgreSQL's messages have it.
+
+    >>> name_of(1007), name_of(19)
+    ('integer[]', 'name')
+    """
+    if is_array(oid):
+        return f"{name_of(element_of(oid))}[]"
+    known = {number: name for name, number in reversed(NAMES.items())}
+    return _SPELLED.get(oid) or known.get(oid, f"with OID {oid}")
+
+
 _PARSED: dict[str, int] = {
     "BOOLEAN": BOOL, "SMALLINT": INT2, "INT": INT4, "BIGINT": INT8, "FLOAT": FLOAT4,
     "DOUBLE": FLOAT8, "DECIMAL": NUMERIC_OID, "TEXT": TEXT_OID, "VARCHAR": VARCHAR, "CHAR": BPCHAR,

@@ -76,7 +76,8 @@ def run(session: Session, statement: Alter, values: tuple[Literal, ...], declare
 def check_kind(relation: Relation, statement: Alter) -> None:
     """Raises: 42501, 42809 with the right statement as hint."""
     if relation.kind == "system":
-        raise InsufficientPrivilege(f"permission denied: {describe(relation)} is a system relation")
+        name = f"{relation.schema}.{relation.name}"
+        raise InsufficientPrivilege(f'permission denied: "{name}" is a system relation')
     if relation.kind not in KINDS[statement.kind]:
         article = "an" if statement.kind[0] in "aeiou" else "a"
         words = relation.kind_words

@@ -13,7 +13,7 @@ from streamsql.core.errors import (
 )
 from streamsql.dialect.statements import Comment, Name
 from streamsql.engine.api import Result
-from streamsql.engine.catalog import DATABASE, DATABASE_OID, describe
+from streamsql.engine.catalog import DATABASE, DATABASE_OID
 from streamsql.engine.ddl import SetComment
 from streamsql.engine.relations import Key
 from streamsql.engine.statements.common import lookup
@@ -75,7 +75,8 @@ def column(session: Session, name: Name, written: str) -> tuple[int, int]:
     """A column of a relation. Raises: UndefinedColumn (42703)."""
     relation = lookup(session, name)
     if relation.kind == "system":
-        raise InsufficientPrivilege(f"permission denied: {describe(relation)} is a system relation")
+        full = f"{relation.schema}.{relation.name}"
+        raise InsufficientPrivilege(f'permission denied: "{full}" is a system relation')
     attnum = relation.columns.index(written) + 1
     if not attnum:
         raise UndefinedColumn(f'column "{written}" of relation "{relation.name}" does not exist')

@@ -27,6 +27,7 @@ from streamsql.engine.dml.execute import carry_out, state_of, target_table
 from streamsql.engine.dml.insert import by_policy
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.given_rows import first_bad
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements import queries, subscribe
 from streamsql.engine.statements.common import lookup
@@ -159,22 +160,10 @@ class CopyFrom:
         try:
             return parse_text(texts, type_, self._timezone)
         except StreamSqlError as error:
-            row = self._first_bad(texts, type_)
+            row = first_bad(texts, type_, self._timezone)
             value = texts[row].as_py()
             place = f'COPY {self.relation.name}, line {self._line + row}, column {name}: "{value}"'
             raise type(error)(error.message, detail=place, hint=error.hint) from None
-
-    def _first_bad(self, texts: pa.Array, type_: Any) -> int:
-        """Position of the first text that does not parse, by halving."""
-        low, high = 0, len(texts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                parse_text(texts.slice(low, middle - low), type_, self._timezone)
-                low = middle
-            except StreamSqlError:
-                high = middle
-        return low
 
     def _rows(self) -> pa.RecordBatch:
         table = pa.Table.from_batches(self._parts, schema=self.schema.arrow)

@@ -8,6 +8,7 @@ from streamsql.core.errors import (
     DependentObjectsStillExist,
     DuplicateSchema,
     InsufficientPrivilege,
+    ReservedName,
     UndefinedObject,
     UndefinedSchema,
     UndefinedTable,
@@ -50,12 +51,10 @@ def run_create(
             return Result("CREATE SCHEMA")
         raise DuplicateSchema(f'schema "{name}" already exists')
     if name.startswith("pg_"):
-        error = InsufficientPrivilege(
+        raise ReservedName(
             f'unacceptable schema name "{name}"',
             detail='The prefix "pg_" is reserved for system schemas.',
         )
-        error.sqlstate = "42939"
-        raise error
     entry = SchemaEntry(session.catalog.oids.allocate(), name)
     session.change_catalog(CreateSchemaOp(entry))
     return Result("CREATE SCHEMA")
@@ -124,7 +123,8 @@ def check_constraint_index(session: Session, name: tuple[str, ...]) -> None:
 def check_kind(relation: Relation, kind: str) -> None:
     """Raises: WrongObjectType (42809) with the right statement as hint."""
     if relation.kind == "system":
-        raise InsufficientPrivilege(f"permission denied: {describe(relation)} is a system relation")
+        name = f"{relation.schema}.{relation.name}"
+        raise InsufficientPrivilege(f'permission denied: "{name}" is a system relation')
     if relation.kind != _KINDS[kind]:
         article = "an" if kind[0] in "aeiou" else "a"
         words = relation.kind_words

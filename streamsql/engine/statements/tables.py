@@ -190,9 +190,12 @@ def create_as(
     """CREATE TABLE name [(columns)] AS query."""
     assert statement.as_query is not None
     bound = bind_select(statement.as_query, session.reading_scope, [], statement.sql)
-    names = [c.name for c in statement.columns] or list(bound.schema.names)
+    names = list(statement.as_columns)
     if len(names) > len(bound.schema):
-        raise SqlSyntaxError("too many column names were specified")
+        raise SqlSyntaxError(
+            "too many column names were specified",
+            detail=f"The query's columns: {', '.join(bound.schema.names)}.",
+        )
     names += bound.schema.names[len(names) :]
     for i, column in enumerate(names):
         if column in names[:i]:

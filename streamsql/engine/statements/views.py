@@ -12,7 +12,6 @@ from streamsql.core.errors import (
     InvalidParameterValue,
     InvalidTableDefinition,
     ObjectNotInPrerequisiteState,
-    SqlSyntaxError,
     StreamSqlError,
     WrongObjectType,
 )
@@ -78,8 +77,6 @@ def check_statement(statement: CreateView) -> None:
             "temporary views are not supported", hint="Create the view and drop it afterwards."
         )
     if not statement.materialized:
-        if statement.emit is not None:
-            raise SqlSyntaxError("EMIT is only possible in a materialized view")
         check_options(statement.options, (), "a view")
         return
     check_options(statement.options, VIEW_OPTIONS, "a materialized view")

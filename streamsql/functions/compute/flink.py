@@ -18,6 +18,8 @@ from streamsql.functions.definitions import KernelCall
 from streamsql.functions.textio.calendar import US_PER_DAY
 from streamsql.functions.units import unit_of
 
+_UNITS = "Units are SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER and YEAR."
+
 
 def locate(call: KernelCall, needle: Value, a: Value) -> Any:
     """LOCATE(needle, text)."""
@@ -29,7 +31,8 @@ def from_epoch(call: KernelCall, a: pa.Array, precision: Any = None) -> Any:
     """TO_TIMESTAMP_LTZ(number, precision): seconds at 0, milliseconds at 3, microseconds at 6."""
     places = 3 if precision is None else precision.as_py()
     if places not in (0, 3, 6):
-        call.fail(True, InvalidParameterValue, "precision must be 0, 3 or 6")
+        what = "It says what the number counts: seconds, milliseconds or microseconds."
+        call.fail(True, InvalidParameterValue, "precision must be 0, 3 or 6", what)
         return pa.scalar(None, call.type.arrow)
     us = values(a).astype(np.int64) * 10 ** (6 - places)
     return checked_stamps(call, us, a)
@@ -69,7 +72,7 @@ def timestampadd(call: KernelCall, unit: pa.Scalar, n: Value, a: Value) -> Any:
     if name in _SIZES:
         return checked_stamps(call, us + count * _SIZES[name], n, a)
     if name not in _MONTHS:
-        call.fail(True, InvalidParameterValue, f'unit "{unit.as_py()}" not recognized')
+        call.fail(True, InvalidParameterValue, f'unit "{unit.as_py()}" not recognized', _UNITS)
         return pa.scalar(None, call.type.arrow)
     months = count * _MONTHS[name]
     if call.type.kind is Kind.TIMESTAMPTZ:
@@ -94,7 +97,7 @@ def timestampdiff(call: KernelCall, unit: pa.Scalar, a: Value, b: Value) -> Any:
         whole = np.where(span < 0, -((-span) // size), span // size)
         return column(whole, pa.int64(), validity(a, b))
     if name not in _MONTHS:
-        call.fail(True, InvalidParameterValue, f'unit "{unit.as_py()}" not recognized')
+        call.fail(True, InvalidParameterValue, f'unit "{unit.as_py()}" not recognized', _UNITS)
         return pa.scalar(None, call.type.arrow)
     low, high = np.minimum(x, y), np.maximum(x, y)
     y1, m1, _ = civil(low // US_PER_DAY)

@@ -15,7 +15,6 @@ from sqlglot import exp
 from streamsql.core.errors import (
     DatatypeMismatch,
     FeatureNotSupported,
-    SqlSyntaxError,
     StatementTooComplex,
     StreamSqlError,
 )
@@ -171,8 +170,6 @@ def _fill() -> None:
 
 
 def _unsupported(binder: ExprBinder, node: exp.Expression) -> Expr:
-    if isinstance(node, exp.Query):
-        raise SqlSyntaxError("a subquery must stand in parentheses", position=position_of(node))
     raise FeatureNotSupported(
         f"{node.key.upper()} expressions are not supported",
         position=position_of(node),

@@ -15,6 +15,7 @@ from sqlglot import exp
 from streamsql.core.errors import (
     FeatureNotSupported,
     InvalidColumnReference,
+    InvariantViolation,
     StatementTooComplex,
     UndefinedTable,
 )
@@ -146,12 +147,7 @@ def bind_lateral_item(node: exp.Lateral, env: Env, left: FromItem | None) -> tup
     from streamsql.plan.binder.query import bind_query_tree
 
     query = node.this
-    if not isinstance(query, exp.Subquery):
-        raise FeatureNotSupported(
-            "LATERAL takes a subquery or a function",
-            position=position_of(node),
-            hint="Write LATERAL (SELECT …) or LATERAL function(…).",
-        )
+    assert isinstance(query, exp.Subquery)  # functions come as tables
     if left is None:
         bound = bind_query_tree(query, env.lateral_alone())
         return aliased(bound, node.args.get("alias"), env), False
@@ -171,9 +167,7 @@ def bind_item(node: exp.Expression, env: Env, siblings: Namespace | None = None)
                 return bind(node, env)
             except UndefinedTable as error:
                 raise _explain_sibling(error, siblings) from None
-    raise FeatureNotSupported(
-        f"{node.key.upper()} in FROM is not supported", position=position_of(node)
-    )
+    raise InvariantViolation(f"the grammar puts no {node.key} into FROM")
 
 
 def _explain_sibling(error: UndefinedTable, siblings: Namespace | None) -> UndefinedTable:

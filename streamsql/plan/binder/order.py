@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import (
     AmbiguousColumn,
+    DatatypeMismatch,
     FeatureNotSupported,
     InvalidColumnReference,
     InvalidRowCountInLimit,
@@ -17,6 +18,7 @@ from streamsql.core.errors import (
     UndefinedColumn,
 )
 from streamsql.core.types import BIGINT, TEXT, Kind
+from streamsql.functions.casts import Context, can_cast
 from streamsql.functions.expressions import Expr, Literal, SortKey, column
 from streamsql.plan.binder.context import Bound
 from streamsql.plan.binder.env import Env, leftmost, position_of
@@ -125,7 +127,12 @@ def _count(node: exp.Expression, clause: str, env: Env, namespace: Namespace | N
     scope = env.scope(namespace or Namespace(0))
     binder = ExprBinder(scope, env.statement, clause=clause)
     position = position_of(node)
-    expr = binder.coerce(binder.bind(node), BIGINT, "assignment")
+    given = binder.bind(node)
+    if not can_cast(given.type, BIGINT, Context.ASSIGNMENT):
+        raise DatatypeMismatch(
+            f"argument of {clause} must be type bigint, not type {given.type}", position=position
+        )
+    expr = binder.coerce(given, BIGINT, "assignment")
     if row_columns(expr):
         raise InvalidColumnReference(
             f"argument of {clause} must not contain variables", position=position

@@ -43,10 +43,10 @@ def note_types(context: BindContext, expr: Expr) -> None:
     while stack:
         e = stack.pop()
         if isinstance(e, Parameter):
-            _note(types, e.index, e.type)
+            _note(types, e, e.type)
         elif isinstance(e, Cast) and _is_untyped(e.arg):
             assert isinstance(e.arg, Parameter)
-            _note(types, e.arg.index, e.type)
+            _note(types, e.arg, e.type)
         else:
             stack.extend(e.children())
 
@@ -55,15 +55,17 @@ def _is_untyped(expr: Expr) -> bool:
     return isinstance(expr, Parameter) and expr.type.kind is Kind.UNKNOWN
 
 
-def _note(types: list[SqlType | None], index: int, found: SqlType) -> None:
+def _note(types: list[SqlType | None], parameter: Parameter, found: SqlType) -> None:
     if found.kind is Kind.UNKNOWN:
         return
+    index = parameter.index
     known = types[index - 1]
     if known is None:
         types[index - 1] = found
     elif known.kind is not found.kind:
         raise AmbiguousParameter(
             f"inconsistent types deduced for parameter ${index}",
+            position=parameter.position,
             detail=f"{known} versus {found}",
             hint=f"Write a cast: ${index}::{known}",
         )
@@ -77,7 +79,7 @@ def settle(plan: LogicalPlan, context: BindContext) -> LogicalPlan:
 
     def note(e: Expr) -> Expr:
         if isinstance(e, Parameter):
-            _note(types, e.index, e.type)
+            _note(types, e, e.type)
         return e
 
     map_expressions(plan, note)  # those that set operations and subqueries gave a type to

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from streamsql.core.errors import FeatureNotSupported, SqlSyntaxError
+from streamsql.core.errors import InvariantViolation, SqlSyntaxError
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import Kind
 from streamsql.functions.coerce import common_type
 from streamsql.functions.expressions import Expr
 from streamsql.plan.binder.context import Bound
-from streamsql.plan.binder.env import Env, leftmost, position_of
+from streamsql.plan.binder.env import Env, leftmost
 from streamsql.plan.binder.expressions import ExprBinder
 from streamsql.plan.binder.scope import Namespace
 from streamsql.plan.nodes import Values
@@ -33,9 +33,7 @@ def bind_query_tree(node: exp.Expression, env: Env) -> Bound:
     for class_, bind in _QUERIES.items():
         if isinstance(node, class_):
             return bind(node, env)
-    raise FeatureNotSupported(
-        f"{node.key.upper()} is not supported as a query", position=position_of(node)
-    )
+    raise InvariantViolation(f"the grammar makes no query of {node.key}")
 
 
 def _has_own_clauses(node: exp.Subquery) -> bool:

@@ -77,11 +77,12 @@ def _star(node: exp.Star, binder: ExprBinder) -> list[Target]:
 
 
 def _without_excluded(node: exp.Star, columns: Sequence[NamedColumn]) -> list[Target]:
-    excluded = [e.name for e in node.args.get("except_") or node.args.get("except") or []]
-    for name in excluded:
-        if all(c.name != name for c in columns):
+    listed = node.args.get("except_") or []
+    excluded = {name.name for name in listed}
+    for name in listed:
+        if all(c.name != name.name for c in columns):
             raise UndefinedColumn(
-                f'column "{name}" in EXCEPT list does not exist', position=position_of(node)
+                f'column "{name.name}" in EXCEPT list does not exist', position=position_of(name)
             )
     return [Target(c.name, c.expr, c.origin) for c in columns if c.name not in excluded]
 
@@ -93,9 +94,10 @@ def _qualified_star(node: exp.Column, binder: ExprBinder) -> list[Target]:
     if found is None:
         raise missing_from(binder.scope, ".".join(parts), position_of(node))
     depth, relation = found
+    columns = _without_excluded(node.this, relation.columns)
     return [
         Target(c.name, push_down_levels(c.expr, depth), c.origin if depth == 0 else None)
-        for c in relation.columns
+        for c in columns
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from streamsql.core.errors import (
+    DatatypeMismatch,
     FeatureNotSupported,
     IndeterminateDatatype,
     SqlSyntaxError,
@@ -15,12 +16,13 @@ from streamsql.core.errors import (
 )
 from streamsql.core.types import BOOLEAN, BYTEA, INTEGER, INTERVAL, TEXT, UNKNOWN, Kind, struct_of
 from streamsql.dialect.nodes import MapValue
+from streamsql.functions.casts import Context, can_cast
 from streamsql.functions.coerce import common_type
 from streamsql.functions.expressions import Call, Case, Cast, Expr, Literal
 from streamsql.functions.literals import number_literal
 from streamsql.functions.resolve import resolve_call
 from streamsql.plan.binder.env import position_of
-from streamsql.plan.binder.expressions import ExprBinder, Handler
+from streamsql.plan.binder.expressions import ExprBinder, Handler, start_of
 from streamsql.plan.binder.parameters import parameter
 from streamsql.plan.binder.scope import (
     find_relation,
@@ -262,13 +264,23 @@ def _bracket(binder: ExprBinder, node: exp.Bracket) -> Expr:
     position = position_of(node)
     if isinstance(index, exp.Slice):
         bounds = [
-            Literal(value=None, type=INTEGER)
-            if b is None
-            else binder.coerce(binder.bind(b), INTEGER, "assignment")
+            Literal(value=None, type=INTEGER) if b is None else _subscript(binder, b)
             for b in (index.args.get("this"), index.args.get("expression"))
         ]
         return binder.call("slice", [base, *bounds], position)
+    if base.type.kind is Kind.ARRAY:
+        return binder.call("subscript", [base, _subscript(binder, index)], position)
     return binder.call("subscript", [base, binder.bind(index)], position)
+
+
+def _subscript(binder: ExprBinder, node: exp.Expression) -> Expr:
+    """A position in an array."""
+    given = binder.bind(node)
+    if not can_cast(given.type, INTEGER, Context.ASSIGNMENT):
+        raise DatatypeMismatch(
+            "array subscript must have type integer", position=start_of(given, position_of(node))
+        )
+    return given if given.type.is_integer else binder.coerce(given, INTEGER, "assignment")
 
 
 def _default(binder: ExprBinder, node: exp.Var) -> Expr:

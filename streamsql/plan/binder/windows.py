@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from streamsql.core.errors import (
+    DatatypeMismatch,
     FeatureNotSupported,
     GroupingError,
     InvalidColumnReference,
     InvalidFrameOffset,
-    SqlSyntaxError,
     StatementError,
     UndefinedObject,
     WindowingError,
@@ -20,6 +20,7 @@ from streamsql.core.errors import (
 )
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, INTERVAL, Kind
+from streamsql.functions.casts import Context, can_cast
 from streamsql.functions.expressions import (
     ColumnRef,
     Expr,
@@ -230,8 +231,7 @@ def _bound(
         return FrameBound(kind="current_row")
     if value == "UNBOUNDED":
         return FrameBound(kind=f"unbounded_{side}")
-    if not isinstance(value, exp.Expression):
-        raise SqlSyntaxError("invalid window frame", position=position_of(spec))
+    assert isinstance(value, exp.Expression)
     offset = binder.within("window frame").bind(value)
     if row_columns(offset):
         raise InvalidColumnReference(
@@ -248,6 +248,11 @@ def _offset(binder: ExprBinder, offset: Expr, mode: str, order: list[SortKey], w
     else:
         key = order[0].expr.type
         target = INTERVAL if key.kind in _TIMES else key
+    if target is BIGINT and not can_cast(offset.type, BIGINT, Context.IMPLICIT):
+        raise DatatypeMismatch(
+            f"argument of {mode.upper()} must be type bigint, not type {offset.type}",
+            position=offset.position,
+        )
     result = binder.coerce(offset, target)
     if isinstance(result, Literal):
         if result.value is None:
