@@ -38,13 +38,15 @@ class BadRow:
     """A piece of input that could not be decoded, for `streamsql.source_errors`.
 
     partition: where it is (a file's path). offset: byte offset or row number there. payload: the
-    text itself, cut at 4,096 characters. reason: PostgreSQL's wording.
+    text itself, cut at 4,096 characters. reason: PostgreSQL's wording. row: how many rows of its
+    batch stand before it.
     """
 
     partition: str
     offset: int
     payload: str
     reason: str
+    row: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class SourceBatch:
     offset: the partition's position after these rows (`SourceReader.seek` takes it back).
     bad_rows: what was skipped on the way; may come with a batch of no rows. included: what was
     asked for by `SourceReader.include`, by kind: an array [n] of its type in `INCLUDED`.
+    before(i, bad): the position in front of row i, or of that bad row; for a source that stops
+    there.
     """
 
     partition: str
@@ -62,6 +66,7 @@ class SourceBatch:
     offset: Position
     bad_rows: list[BadRow] = field(default_factory=list)
     included: dict[str, pa.Array] = field(default_factory=dict)
+    before: Callable[[int, BadRow | None], Position] = field(kw_only=True)
 
 
 INCLUDED: dict[str, SqlType] = {"partition": TEXT, "offset": BIGINT, "payload": TEXT}
@@ -78,6 +83,12 @@ class SourceReader(abc.ABC):
     @abc.abstractmethod
     def poll(self, max_rows: int) -> list[SourceBatch]:
         """What is ready now, at most `max_rows` rows in all; [] when there is nothing."""
+
+    def probe(self) -> None:  # noqa: B027  (most readers know all from their options)
+        """Look whether what is there can be these rows at all; called when the source is made.
+
+        Raises: errors of the user, as of a file that has none of the columns.
+        """
 
     @abc.abstractmethod
     def positions(self) -> dict[str, Position]:

@@ -126,13 +126,33 @@ class FileSource(SourceReader):
             if self._current.rows_left and not ready:
                 break
             batch = self._current.take(min(ready, left))
-            self._done[batch.path] = batch.position
-            included = batch.included(self.include_kinds)
-            out.append(SourceBatch(self._path, batch.rows, dict(self._done), batch.bad, included))
+            out.append(self._handed_out(batch))
             left -= batch.rows.num_rows
             if self._current.exhausted:
                 self._current = None
         return out
+
+    def _handed_out(self, batch: _Taken) -> SourceBatch:
+        earlier = dict(self._done)
+        self._done[batch.path] = batch.position
+
+        def before(row: int, bad: BadRow | None) -> Position:
+            at = batch.block.begins(batch.records)[row] if bad is None else bad.offset
+            return {**earlier, batch.path: int(at)}
+
+        included = batch.included(self.include_kinds)
+        return SourceBatch(
+            self._path, batch.rows, dict(self._done), batch.bad, included, before=before
+        )
+
+    def probe(self) -> None:
+        """See `SourceReader`: the first file has some of the columns."""
+        for path in list_files(self._path)[:1]:
+            file = self._open(path)
+            try:
+                file.probe()
+            finally:
+                file.close()
 
     def positions(self) -> dict[str, Position]:
         """{path option: {file: position}}."""
@@ -267,6 +287,7 @@ class _Pending:
                 int(self._block.ends[b.record - 1]) if b.record else self._block.start,
                 b.payload,
                 b.reason,
+                int(np.searchsorted(records, b.record)),
             )
             for b in parsed.bad
             if begin <= b.record < self._record

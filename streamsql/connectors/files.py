@@ -122,6 +122,13 @@ class TextFile:
         taken, self._ends = self._ends[:max_records], self._ends[max_records:]
         return self._block(self._buffer[self._used : int(taken[-1])], taken - self._used)
 
+    def probe(self) -> None:
+        """Read the header. Raises: errors of the format, DiskError (58030)."""
+        try:
+            self._open()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DiskError(f'could not read file "{self.path}": {error}') from error
+
     def _unterminated(self) -> Block | None:
         rest = self._buffer[self._used :]
         if not rest:
@@ -194,6 +201,13 @@ class ParquetData:
         self._format = format_
         self._rows: ParquetRows | None = None
         self._done = False
+
+    def probe(self) -> None:
+        """Read the file's schema. Raises: errors of the format, DiskError (58030)."""
+        try:
+            self._rows = self._format.open(self.path, self.position)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DiskError(f'could not read file "{self.path}": {error}') from error
 
     def has_more(self, *, last: bool) -> bool:
         """Whether rows are left."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from streamsql.connectors.base import Position, SourceBatch, SourceReader
+from streamsql.connectors.base import BadRow, Position, SourceBatch, SourceReader
 
 Clock = Callable[[], float]
 """Seconds that only grow."""
@@ -64,7 +65,9 @@ class GeneratedSource(SourceReader):
                 self._block = (number, self.make_block(number))
             self._row += rows
             batch = self._block[1].slice(at, rows)
-            out.append(SourceBatch("0", batch, self._row, included=self._included(rows)))
+            before = partial(_row_number, self._row - rows)
+            included = self._included(rows)
+            out.append(SourceBatch("0", batch, self._row, included=included, before=before))
         return out
 
     def _included(self, rows: int) -> dict[str, pa.Array]:
@@ -87,3 +90,8 @@ class GeneratedSource(SourceReader):
     @property
     def finished(self) -> bool:
         return self._limit is not None and self._row >= self._limit
+
+
+def _row_number(start: int, row: int, bad: BadRow | None) -> Position:
+    """`SourceBatch.before` of a batch that begins at row `start`."""
+    return start + row

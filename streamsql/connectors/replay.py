@@ -94,7 +94,11 @@ def _kind_at(type_: SqlType, fields: tuple[str, ...]) -> Kind:
     for name in fields:
         inner = dict(type_.fields).get(name)
         if inner is None:
-            raise InvalidParameterValue(f'replay_column: {type_} has no field "{name}"')
+            known = ", ".join(field for field, _ in type_.fields)
+            raise InvalidParameterValue(
+                f'replay_column: {type_} has no field "{name}"',
+                hint=f"Its fields are {known}." if known else "It has no fields at all.",
+            )
         type_ = inner
     if type_.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DATE, Kind.BIGINT):
         raise InvalidParameterValue(

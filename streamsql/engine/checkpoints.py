@@ -107,7 +107,7 @@ def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], load
         history.restore(engine, table, meta.get("history", {}), loader)
         engine.tables[oid] = table
     if relation.kind == "source" or relation.connector is not None:
-        engine.sources[oid] = engine.ingest.open(relation, engine.catalog)
+        engine.sources[oid] = engine.ingest.open(relation, engine.catalog, check=False)
         engine.ingest.load(oid, meta["sources"][str(oid)])
 
 

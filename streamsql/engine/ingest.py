@@ -38,9 +38,16 @@ class Ingest:
     def sources(self) -> dict[int, SourceRuntime]:
         return self.engine.sources
 
-    def open(self, relation: Relation, catalog: Catalog) -> SourceRuntime:
-        """A source that does not read yet. Raises: errors of its options."""
-        return SourceRuntime(relation, catalog, self.engine.scheduler.poke)
+    def open(self, relation: Relation, catalog: Catalog, *, check: bool = True) -> SourceRuntime:
+        """A source that does not read yet. check: not while a database is opened again, where
+        a file that is gone stops its source and nothing else.
+
+        Raises: errors of its options, and of what it finds.
+        """
+        source = SourceRuntime(relation, catalog, self.engine.scheduler.poke)
+        if check and self.engine.replay_us is None:
+            source.check()
+        return source
 
     def add(self, sources: dict[int, SourceRuntime]) -> None:
         """They are part of the database now; tables start to be filled at once."""
@@ -207,8 +214,9 @@ class Ingest:
         """The rows of a source for a plain SELECT."""
         return self.sources[oid].sample(SAMPLE_ROWS)
 
-    def flush(self) -> None:
-        """Wait until what the sources have to give now is in the views. From session threads."""
+    def flush(self) -> list[SourceRuntime]:
+        """Wait until what the sources have to give now is in the views; those that have failed.
+        From session threads."""
         deadline = time.monotonic() + FLUSH_PATIENCE_S
         sources = [s for s in self.sources.values() if s.started]
         for source in sources:
@@ -217,6 +225,7 @@ class Ingest:
             self.engine.scheduler.call(lambda: None)
             time.sleep(0.001)
         self.engine.scheduler.call(lambda: None)
+        return [s for s in sources if s.status == "failed"]
 
     def save(self) -> dict[int, Any]:
         """Positions and counts, for the manifest."""

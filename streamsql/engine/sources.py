@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import Delta, concat
-from streamsql.core.errors import StreamSqlError
+from streamsql.core.errors import DataError
 from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateTable
@@ -42,12 +42,14 @@ Mark = tuple[dict[str, Any], int, list[Any], int]
 
 @dataclass
 class Arrival:
-    """Rows of one partition on their way to the engine. rows: user's schema, whole."""
+    """Rows of one partition on their way to the engine. rows: user's schema, whole. stop: why the
+    source ends here (on_error = 'fail'); rows and offset are then those before the bad row."""
 
     partition: str
     rows: pa.RecordBatch
     offset: Any
     bad: list[BadInput] = field(default_factory=list)
+    stop: str | None = None
 
 
 class SourceRuntime:
@@ -81,11 +83,14 @@ class SourceRuntime:
         delivered = [i for i in range(len(relation.columns)) if i not in own]
         self._delivered = delivered
         self.reader_schema = relation.columns.select(delivered)
-        self._check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Open and close a reader once, so that wrong options fail the CREATE."""
-        self._open().close()
+        reader = self._open()
+        try:
+            reader.probe()
+        finally:
+            reader.close()
 
     def _open(self, *, paced: bool = True) -> Any:
         from streamsql.connectors.registry import open_source
@@ -133,6 +138,8 @@ class SourceRuntime:
                     arrival = self._whole(batch)
                     if not self.queue.put(max(1, arrival.rows.num_rows), arrival):
                         return
+                    if arrival.stop is not None:
+                        raise row_refused(arrival.stop)
                 if batches:
                     continue
                 with self._polled:
@@ -155,7 +162,6 @@ class SourceRuntime:
 
     def _whole(self, batch: Any) -> Arrival:
         """A reader's batch with generated columns, without rows that break NOT NULL or CHECK."""
-        bad = [(b.partition, str(b.offset), b.payload, b.reason) for b in batch.bad_rows]
         rows = batch.batch
         now_us = time.time_ns() // 1000
         if rows.num_rows or not self.maker.generated:
@@ -164,12 +170,15 @@ class SourceRuntime:
             rows = self.maker.complete(given, rows.num_rows, now_us, self.relation.context.timezone)
         else:
             rows = pa.RecordBatch.from_pylist([], schema=self.relation.columns.arrow)
-        rows, broken = without_nulls(rows, self.relation.columns)
-        rows, unchecked = without_failing(rows, self.maker)
-        broken += unchecked
-        bad += [(batch.partition, str(batch.offset), text, reason) for text, reason in broken]
-        if bad and self.relation.options.get("on_error") == "fail":
-            raise StreamSqlError(f"row refused: {bad[0][3]}: {bad[0][2]}")
+        broken = broken_rows(rows, self.maker)
+        if self.relation.options.get("on_error") == "fail" and (broken or batch.bad_rows):
+            return _up_to_the_first(batch, rows, broken)
+        bad = [(b.partition, str(b.offset), b.payload, b.reason) for b in batch.bad_rows]
+        if broken:
+            bad += [(batch.partition, str(batch.offset), text, why) for _, text, why in broken]
+            keep = np.ones(rows.num_rows, np.bool_)
+            keep[[at for at, _, _ in broken]] = False
+            rows = rows.filter(pa.array(keep))
         return Arrival(batch.partition, rows, batch.offset, bad)
 
     def wait_delivered(self, deadline: float) -> None:
@@ -269,9 +278,11 @@ class SourceRuntime:
                 if not batches:
                     break
                 for batch in batches:
-                    whole = self._whole(batch).rows
-                    rows += whole.num_rows
-                    parts.append(whole)
+                    whole = self._whole(batch)
+                    if whole.stop is not None:
+                        raise row_refused(whole.stop)
+                    rows += whole.rows.num_rows
+                    parts.append(whole.rows)
         finally:
             reader.close()
         return pa.Table.from_batches(parts, schema=self.relation.columns.arrow)
@@ -292,34 +303,36 @@ def included_columns(relation: Relation) -> list[tuple[int, str]]:
     return [(relation.columns.index(name), kind) for kind, name in statement.include]
 
 
-def without_nulls(
-    rows: pa.RecordBatch, schema: Schema
-) -> tuple[pa.RecordBatch, list[tuple[str, str]]]:
-    """Rows that keep NOT NULL, and (row, reason) of those that do not."""
-    broken: list[tuple[str, str]] = []
-    keep = np.ones(rows.num_rows, np.bool_)
-    for i, column in enumerate(schema):
+def row_refused(why: str) -> DataError:
+    """The error of a source that on_error = 'fail' has stopped."""
+    return DataError(f"row refused: {why}", hint="WITH (on_error = 'skip') passes over such rows.")
+
+
+Broken = list[tuple[int, str, str]]
+"""(row number, the row as text, reason), in the order of rows; each row once."""
+
+
+def broken_rows(rows: pa.RecordBatch, maker: RowMaker) -> Broken:
+    """Rows that break NOT NULL or a CHECK constraint."""
+    found: dict[int, str] = {}
+    for i, column in enumerate(maker.schema):
         if column.nullable or not rows.column(i).null_count:
             continue
-        nulls = np.asarray(pc.is_null(rows.column(i))) & keep
-        for at in np.flatnonzero(nulls).tolist():
-            reason = f'null value in column "{column.name}" violates not-null constraint'
-            broken.append((row_text(rows, schema, at), reason))
-        keep &= ~nulls
-    if not broken:
-        return rows, broken
-    return rows.filter(pa.array(keep)), broken
-
-
-def without_failing(
-    rows: pa.RecordBatch, maker: RowMaker
-) -> tuple[pa.RecordBatch, list[tuple[str, str]]]:
-    """Rows that keep the CHECK constraints, and (row, reason) of those that do not."""
-    broken: list[tuple[str, str]] = []
-    keep = np.ones(rows.num_rows, np.bool_)
+        why = f'null value in column "{column.name}" violates not-null constraint'
+        for at in np.flatnonzero(np.asarray(pc.is_null(rows.column(i)))).tolist():
+            found.setdefault(at, why)
     for name, failing in maker.failing(rows):
-        for at in np.flatnonzero(failing & keep).tolist():
-            text = row_text(rows, maker.schema, at)
-            broken.append((text, f'row violates check constraint "{name}"'))
-        keep &= ~failing
-    return (rows.filter(pa.array(keep)) if broken else rows), broken
+        for at in np.flatnonzero(failing).tolist():
+            found.setdefault(at, f'row violates check constraint "{name}"')
+    return [(at, row_text(rows, maker.schema, at), found[at]) for at in sorted(found)]
+
+
+def _up_to_the_first(batch: Any, rows: pa.RecordBatch, broken: Broken) -> Arrival:
+    """The good rows before the first bad one, and its reason."""
+    bad = batch.bad_rows[0] if batch.bad_rows else None
+    if bad is not None and (not broken or bad.row <= broken[0][0]):
+        at, why = bad.row, f"{bad.reason}: {bad.payload}"
+    else:
+        at, text, reason = broken[0]
+        bad, why = None, f"{reason}: {text}"
+    return Arrival(batch.partition, rows.slice(0, at), batch.before(at, bad), stop=why)

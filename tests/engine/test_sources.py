@@ -81,6 +81,30 @@ def test_on_error_fail_stops_the_source(db, csv, rows):
     assert rows("SELECT status FROM streamsql.sources") == [("failed",)]
 
 
+def test_on_error_fail_delivers_what_stands_before_the_bad_row_and_flush_says_so(db, csv, rows):
+    csv("a.csv", "1,1,2024-01-01 00:00:00", "2,,2024-01-01 00:00:01", "3,3,2024-01-01 00:00:02")
+    options = csv.options.replace("WITH (", "WITH (on_error = 'fail', ")
+    db.execute(f"CREATE TABLE t ({COLUMNS}) {options}")
+    (notice,) = db.execute("FLUSH").notices
+    assert notice.severity == "WARNING"
+    assert notice.message.startswith('table "t" has stopped reading: row refused: null value in')
+    assert notice.hint == "Correct what it reads, then ALTER TABLE t SUSPEND and RESUME."
+    assert rows("SELECT id FROM t") == [(1,)]
+
+
+def test_source_that_was_stopped_goes_on_at_the_row_that_was_corrected(db, csv, rows, tmp_path):
+    csv("a.csv", "1,1,2024-01-01 00:00:00", "x,2,2024-01-01 00:00:01", "3,3,2024-01-01 00:00:02")
+    options = csv.options.replace("WITH (", "WITH (on_error = 'fail', ")
+    db.execute(f"CREATE TABLE t ({COLUMNS}) {options}")
+    db.execute("FLUSH")
+    (path,) = tmp_path.rglob("a.csv")
+    path.write_text(path.read_text().replace("x,2", "2,2"))
+    db.execute("ALTER TABLE t SUSPEND")
+    db.execute("ALTER TABLE t RESUME")
+    assert db.execute("FLUSH").notices == []
+    assert rows("SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
+
+
 def test_table_with_connector_overwrites_by_key_and_takes_dml(db, csv, rows):
     csv("a.csv", "1,1,2024-01-01 00:00:00", "1,2,2024-01-01 00:00:01", "2,5,2024-01-01 00:00:02")
     db.execute(f"CREATE TABLE t ({COLUMNS}, PRIMARY KEY (id)) {csv.options}")

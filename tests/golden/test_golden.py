@@ -53,3 +53,4 @@ def test_script_over_the_wire(path: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_there_are_scripts() -> None:
     assert SCRIPTS
+    assert EMBEDDED_ONLY

@@ -60,6 +60,7 @@ class JsonFormat(TextFormat):
         self._open = [i for i in range(len(schema)) if i not in self._paths]
         self._lenient = False
         self._caster: Caster | None = None
+        self._spec()
 
     def record_ends(self, data: bytes) -> Int64Array:
         """JSON escapes line feeds inside strings, so every line feed ends a document."""
@@ -130,10 +131,18 @@ class JsonFormat(TextFormat):
         done = self._duck().query(self._sql(attempt=True), table)
         return self._sort_out(done, texts, records)
 
-    def _sql(self, *, attempt: bool) -> str:
+    def _spec(self) -> dict[str, Any]:
+        """What DuckDB is to take out of a document.
+
+        Raises: InvalidParameterValue (22023) for a path through what is a column itself.
+        """
         spec: dict[str, Any] = {}
         for i, column in enumerate(self.schema):
             _put(spec, self._path(i), _transform_type(column.type, top=True))
+        return spec
+
+    def _sql(self, *, attempt: bool) -> str:
+        spec = self._spec()
         transform = "json_transform" if attempt else "json_transform_strict"
         values = [
             f"{self._value(i, column, attempt)} AS c{i}" for i, column in enumerate(self.schema)
@@ -242,7 +251,10 @@ def _put(spec: dict[str, Any], path: tuple[str, ...], leaf: Any) -> None:
     for key in path[:-1]:
         spec = spec.setdefault(key, {})
         if not isinstance(spec, dict):
-            raise InvalidParameterValue(f'path through "{key}", which is a column of its own')
+            raise InvalidParameterValue(
+                f'path through "{key}", which is a column of its own',
+                hint=f"Declare {key} JSONB and take its fields in a view, or leave it out.",
+            )
     # two columns may read one key: the wider text form serves both
     spec[path[-1]] = leaf if path[-1] not in spec or spec[path[-1]] == leaf else "VARCHAR"
 

@@ -87,6 +87,7 @@ class ParquetRows:
             raise InvalidParameterValue(
                 f'Parquet file "{path}" has none of the columns',
                 detail=f"It has: {', '.join(names[:20])}.",
+                hint="Columns are found by name.",
             )
         used = sorted({i for i in wanted if i >= 0})
         self._columns = [names[i] for i in used]

@@ -57,7 +57,15 @@ def run_flush(
     session: Session, statement: Flush, values: tuple[Literal, ...], declared: Types
 ) -> Result:
     """FLUSH, WAIT: what sources have delivered is visible afterwards."""
-    session.engine.ingest.flush()
+    for source in session.engine.ingest.flush():
+        relation = source.relation
+        kind = relation.kind.upper()
+        session.notice(
+            f'{relation.kind} "{relation.name}" has stopped reading: {source.error}',
+            severity="WARNING",
+            sqlstate="01000",
+            hint=f"Correct what it reads, then ALTER {kind} {relation.name} SUSPEND and RESUME.",
+        )
     return Result("FLUSH")
 
 
