@@ -16,8 +16,13 @@ from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions import registry
 from streamsql.functions.expressions import AggregateCall, ColumnRef, Literal, WindowCall
+from streamsql.operators.clock_columns import ClockColumns
+from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.recursive import Recursive
+from streamsql.operators.session import Session
+from streamsql.operators.temporal_filter import TemporalFilter
+from streamsql.operators.time_window import TimeWindow as WindowOperator
 from streamsql.plan.nodes import Aggregate, Join, LogicalPlan, Scan, TimeWindow, Window
 from streamsql.plan.properties import orders_rows, unique_keys
 from streamsql.plan.visit import walk_plan
@@ -98,6 +103,20 @@ def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engi
         over.append(plan)
     joins = (n for top in over for n in walk_plan(top) if isinstance(n, Join))
     return any(_is_timed(j.left, engine) and _is_timed(j.right, engine) for j in joins)
+
+
+def depends_on_turns(relation: Relation, engine: Engine) -> bool:
+    """Whether rows come and go by the clock below what a watermark closes: a turn that came too
+    late for its window is not known to a replay."""
+    circuit = engine.circuit
+    for node in engine.views[relation.oid].compiled.nodes:
+        if isinstance(node.operator, WindowOperator | Session | HoldBack | IntervalJoin) or (
+            getattr(node.operator, "on_close", False)
+        ):
+            below = (circuit.nodes[n].operator for n in circuit.cone(node.id))
+            if any(isinstance(o, TemporalFilter | ClockColumns) for o in below):
+                return True
+    return False
 
 
 def depends_on_idle(relation: Relation, engine: Engine) -> bool:

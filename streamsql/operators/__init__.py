@@ -10,6 +10,7 @@ from __future__ import annotations
 from streamsql.operators import (
     aggregate,
     asof_join,
+    clock_columns,
     condition_join,
     distinct,
     general,
@@ -48,8 +49,8 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Project, map.lower_project),
     (plan.Filter, map.lower_filter),
     (plan.Filter, temporal_filter.lower),
-    (plan.Filter, stamp.lower_filter),
-    (plan.Project, stamp.lower_project),
+    (plan.ClockColumns, clock_columns.lower),
+    (plan.Stamped, stamp.lower),
     (plan.TimeWindow, time_window.lower),
     (plan.TimeWindow, session.lower),
     (plan.Aggregate, panes.lower),

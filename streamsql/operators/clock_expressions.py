@@ -10,16 +10,15 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.logical_time import END_OF_TIME, US_PER_DAY
+from streamsql.core.schema import Schema
 from streamsql.core.types import Kind
-from streamsql.functions.expressions import (
-    Call,
-    Cast,
-    ColumnRef,
-    Expr,
-    Literal,
-    Subquery,
-    transform,
-    walk,
+from streamsql.functions.expressions import Call, Cast, Expr, Literal, OuterRef, Subquery, walk
+from streamsql.operators.clock_keys import (
+    Key,
+    KeySearch,
+    comparison_keys,
+    reads_clock,
+    step_key,
 )
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import event_time_us
@@ -28,11 +27,6 @@ from streamsql.operators.zones import zone
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 DAYS_PER_MONTH = 30
-
-
-def reads_clock(expr: Expr) -> bool:
-    """Whether now() stands in the expression (not inside of subqueries)."""
-    return any(isinstance(e, Call) and e.function == "now" for e in walk(expr))
 
 
 @dataclass(frozen=True)
@@ -103,24 +97,63 @@ def _minus(wall: Int64Array, shift: Shift) -> Int64Array:
     return wall - shift.days * US_PER_DAY
 
 
-def thresholds(predicate: Expr) -> list[Threshold] | None:
-    """All comparisons with now() in a predicate, or None if now() is used in another way."""
-    found: list[Threshold] = []
-    return found if _collect(predicate, found) else None
+Condition = Threshold | Key
+"""What says when an expression turns: a threshold that was solved for, or a key to search by."""
 
 
-def _collect(expr: Expr, found: list[Threshold]) -> bool:
+def conditions(expr: Expr) -> list[Condition] | None:
+    """All that turns in an expression of one row, or None if now() is used in a way whose turns
+    are not known, or if the row alone does not decide (subqueries, outer rows)."""
+    found: list[Condition] = []
+    return list(dict.fromkeys(found)) if _collect(expr, found) else None
+
+
+def _collect(expr: Expr, found: list[Condition]) -> bool:
     if not reads_clock(expr):
-        return not any(isinstance(e, Subquery) for e in walk(expr))
-    if isinstance(expr, Call) and expr.function in COMPARISONS:
-        one = _comparison(*expr.args)
-        if one is None:
-            return False
-        found.append(one)
-        return True
-    if isinstance(expr, Call) and expr.function == "now":
+        return not any(isinstance(e, Subquery | OuterRef) for e in walk(expr))
+    if any(isinstance(e, Subquery | OuterRef) for e in walk(expr)):
         return False
-    return all(_collect(c, found) for c in expr.children()) and bool(expr.children())
+    if isinstance(expr, Call):
+        if expr.function in COMPARISONS:
+            one = _comparison(*expr.args)
+            if one is not None:
+                found.append(one)
+                return True
+        keys = comparison_keys(expr)
+        step = step_key(expr) if keys is None else None
+        if keys is not None or step is not None:
+            found.extend(keys if keys is not None else [step] if step is not None else [])
+            return True
+    return bool(expr.children()) and all(_collect(c, found) for c in expr.children())
+
+
+class Moments:
+    """Tells for rows when the conditions on now() over them turn next."""
+
+    def __init__(self, found: Sequence[Condition], schema: Schema, timezone: str) -> None:
+        from streamsql.functions.evaluator import Evaluator
+
+        self._timezone = timezone
+        self._solved = [c for c in found if isinstance(c, Threshold)]
+        self._sides = Evaluator([c.row for c in self._solved], schema) if self._solved else None
+        keys = [c for c in found if isinstance(c, Key)]
+        self._search = KeySearch(keys, schema, timezone) if keys else None
+
+    def next(self, batch: pa.RecordBatch, now_us: int) -> Int64Array:
+        """int64[n]: the first moment after `now_us` (µs); END_OF_TIME = never."""
+        candidates = []
+        if self._sides is not None:
+            sides = self._sides.run_skipping(
+                batch, now_us, on_error="null", timezone=self._timezone
+            )
+            for condition, column in zip(self._solved, sides.columns, strict=True):
+                moments, valid = condition.moments(column, self._timezone)
+                if valid is not None:
+                    moments = [np.where(valid, m, -1) for m in moments]
+                candidates += moments
+        if self._search is not None:
+            candidates += self._search.moments(batch, now_us)
+        return next_moments(candidates, now_us, batch.num_rows)
 
 
 def _comparison(a: Expr, b: Expr) -> Threshold | None:
@@ -200,14 +233,3 @@ def next_moments(candidates: Sequence[Int64Array], now_us: int, size: int) -> In
         later = moments > now_us
         best[later] = np.minimum(best[later], moments[later])
     return best
-
-
-def with_stamp(expr: Expr, column: int) -> Expr:
-    """The expression with now() read from a column of the row."""
-
-    def one(e: Expr) -> Expr:
-        if isinstance(e, Call) and e.function == "now":
-            return ColumnRef(index=column, type=e.type)
-        return e
-
-    return transform(expr, one)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from streamsql.circuit.operator import Algebra, Operator, State, Step
@@ -14,10 +12,9 @@ from streamsql.core.types import TIMESTAMPTZ
 from streamsql.kernels.ordered import FIRST_AT_LEAST, OrderedTree
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
-from streamsql.operators.clock_expressions import reads_clock, with_stamp
 from streamsql.operators.columns import to_arrow
 from streamsql.operators.groups import Groups
-from streamsql.operators.map import carry, is_plain
+from streamsql.operators.map import carry
 from streamsql.plan import nodes as plan
 
 
@@ -115,57 +112,14 @@ class Stamp(Operator):
         }
 
 
-def lower_project(node: plan.Project, build: Builder) -> int | None:
-    """A select list with now()."""
-    if not any(reads_clock(e) for e in node.exprs):
-        return None
-    stamped = _stamped_input(node.input, node.exprs)
-    if stamped is None:
-        return None
-    exprs = tuple(with_stamp(e, len(node.input.schema)) for e in node.exprs)
-    return _over_stamp(replace(node, exprs=exprs, input=stamped), node.input, build)
-
-
-def lower_filter(node: plan.Filter, build: Builder) -> int | None:
-    """A condition that uses now() otherwise than by comparing with it."""
-    if not reads_clock(node.predicate):
-        return None
-    stamped = _stamped_input(node.input, (node.predicate,))
-    if stamped is None:
-        return None
-    n = len(node.input.schema)
-    kept = plan.Filter(
-        schema=stamped.schema, input=stamped, predicate=with_stamp(node.predicate, n)
-    )
-    from streamsql.functions.expressions import ColumnRef
-
-    exprs = tuple(ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema))
-    project = plan.Project(schema=node.schema, input=kept, exprs=exprs)
-    return _over_stamp(project, node.input, build)
-
-
-def _stamped_input(below: plan.LogicalPlan, exprs: tuple[object, ...]) -> plan.Scan | None:
-    """A placeholder for the input with its stamp, or None if the expressions hold subqueries."""
-    from streamsql.functions.expressions import Expr
-
-    n = len(below.schema)
-    if not all(isinstance(e, Expr) and is_plain(with_stamp(e, n)) for e in exprs):
-        return None
-    schema = Schema((*below.schema.columns, Column("now", TIMESTAMPTZ)))
-    return plan.Scan(schema=schema, relation_id=-1, name="stamped")
-
-
-def _over_stamp(node: plan.Project, below: plan.LogicalPlan, build: Builder) -> int:
-    """Lower the node with its placeholder replaced by the stamped input."""
-    source = build.lower(below)
-    operator = build.operator(source)
+def lower(node: plan.Stamped, build: Builder) -> int:
+    """Rows with the time they came."""
+    source = build.lower(node.input)
+    below = build.operator(source)
 
     def make() -> Stamp:
-        made = Stamp(operator.schema, keeps=not operator.append_only)
-        carry(operator, made, None)
+        made = Stamp(below.schema, keeps=not below.append_only)
+        carry(below, made, None)
         return made
 
-    stamped = build.add("stamp", [source], (), make, private=True)
-    placeholder = node.input if isinstance(node.input, plan.Scan) else node.input.inputs()[0]
-    build.preset(placeholder, stamped)
-    return build.lower(node)
+    return build.add("stamp", [source], (), make, private=True)

@@ -16,11 +16,11 @@ from streamsql.functions.expressions import Expr
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.clock_expressions import (
-    Threshold,
-    next_moments,
-    reads_clock,
-    thresholds,
+    Condition,
+    Moments,
+    conditions,
 )
+from streamsql.operators.clock_keys import reads_clock
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import CloseQueue
 from streamsql.operators.groups import Groups
@@ -49,14 +49,11 @@ class TemporalFilter(Map):
     rowwise = False
 
     def __init__(
-        self, schema: Schema, predicate: Expr, conditions: Sequence[Threshold], *,
+        self, schema: Schema, predicate: Expr, found: Sequence[Condition], *,
         on_error: str, timezone: str,
     ) -> None:  # fmt: skip
         super().__init__(schema, schema, predicate, None, on_error=on_error, timezone=timezone)
-        from streamsql.functions.evaluator import Evaluator
-
-        self.conditions = tuple(conditions)
-        self._rows_sides = Evaluator([c.row for c in conditions], schema)
+        self.moments = Moments(found, schema, timezone)
         self.waiting = Groups(schema, range(len(schema)), WIDTH, exact=True)
         self.queue = CloseQueue()
 
@@ -75,24 +72,12 @@ class TemporalFilter(Map):
         assert self._predicate is not None
         columns, delta = self._run(self._predicate, step, delta)
         inside = _true(columns[0])
-        moments = self._moments(step.now_us, delta.batch)
+        moments = self.moments.next(delta.batch, step.now_us)
         keep = np.flatnonzero(moments < END_OF_TIME)
         if keep.size:
             self._store(delta.take(keep), inside[keep], moments[keep])
         out = delta.take(np.flatnonzero(inside))
         return Delta(out.batch, out.weights, out.row_watermark, False)
-
-    def _moments(self, now_us: int, batch: pa.RecordBatch) -> Int64Array:
-        found = self._rows_sides.run_skipping(
-            batch, now_us, on_error="null", timezone=self.timezone
-        )
-        candidates = []
-        for condition, column in zip(self.conditions, found.columns, strict=True):
-            moments, valid = condition.moments(column, self.timezone)
-            if valid is not None:
-                moments = [np.where(valid, m, -1) for m in moments]
-            candidates += moments
-        return next_moments(candidates, now_us, batch.num_rows)
 
     def _store(self, delta: Delta, inside: BoolArray, moments: Int64Array) -> None:
         slots, new_rows = self.waiting.upsert(delta.batch)
@@ -120,14 +105,15 @@ class TemporalFilter(Map):
         inside = self._now_inside(step, batch)
         cells = self.waiting.cells[slots]
         change = (inside.astype(np.int64) - cells[:, INSIDE]) * cells[:, 0]
-        moments = self._moments(step.now_us, batch)
+        moments = self.moments.next(batch, step.now_us)
         again = moments < END_OF_TIME
         self.waiting.cells[slots, NEXT] = moments
         self.waiting.cells[slots, INSIDE] = inside
         self.queue.push(moments[again], slots[again])
         self.waiting.free(slots[~again])
         rows = np.flatnonzero(change)
-        return Delta(batch.take(pa.array(rows)), change[rows])
+        marks = marks_of_turns(step, rows.size)
+        return Delta(batch.take(pa.array(rows)), change[rows], marks)
 
     def _now_inside(self, step: Step, batch: pa.RecordBatch) -> BoolArray:
         assert self._predicate is not None
@@ -167,6 +153,13 @@ class TemporalFilter(Map):
         }
 
 
+def marks_of_turns(step: Step, count: int) -> Int64Array | None:
+    """The watermark that changes by the clock are judged by: that of now. What closed before is
+    final, and stays as it was when it closed."""
+    watermark = min(step.input_watermarks, default=END_OF_TIME)
+    return None if watermark == END_OF_TIME else np.full(count, watermark)
+
+
 def _true(column: pa.Array) -> BoolArray:
     return np.asarray(column.fill_null(False))
 
@@ -175,8 +168,8 @@ def lower(node: plan.Filter, build: Builder) -> int | None:
     """A filter that compares with now()."""
     if not reads_clock(node.predicate):
         return None
-    conditions = thresholds(node.predicate)
-    if conditions is None:
+    found = conditions(node.predicate)
+    if found is None:
         return None
     source = build.lower(node.input)
     below = build.operator(source)
@@ -184,7 +177,7 @@ def lower(node: plan.Filter, build: Builder) -> int | None:
 
     def make() -> Operator:
         made = TemporalFilter(
-            below.schema, node.predicate, conditions,
+            below.schema, node.predicate, found,
             on_error=options.on_error, timezone=options.timezone,
         )  # fmt: skip
         move(below, made, {i: [i] for i in range(len(below.schema))})

@@ -41,6 +41,15 @@ class Zone:
         edges = self._edges + self._offsets[1:]
         return local_us - self._offsets[np.searchsorted(edges, local_us, side="right")]
 
+    def next_edge(self, utc_us: int) -> list[int]:
+        """[until when (µs, UTC) the zone's clock surely goes on as at that moment]; [] if it was
+        never changed."""
+        self._cover(np.array([utc_us], np.int64))
+        if not self._edges.size:
+            return []
+        at = int(np.searchsorted(self._edges, utc_us, side="right"))
+        return [int(self._edges[at]) if at < self._edges.size else _year_start(self._last + 1)]
+
     def _cover(self, us: Int64Array) -> None:
         if not us.size:
             return

@@ -147,6 +147,22 @@ class Window(Unary):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockColumns(Unary):
+    """Output: the input's columns, then one BOOLEAN a condition on now(); each turns by the clock.
+
+    Only in plans that a view is compiled from (`operators.clock_plan`)."""
+
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stamped(Unary):
+    """Output: the input's columns, then the time at which each row arrived (TIMESTAMPTZ).
+
+    Only in plans that a view is compiled from (`operators.clock_plan`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WindowSpec:
     """Sizes of a time window: `months` (calendar units) and `us` (exact) never both non-zero,
     except that `days` counts whole days apart, because with a time zone they follow the local

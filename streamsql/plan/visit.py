@@ -22,6 +22,7 @@ from streamsql.functions.expressions import (
 )
 from streamsql.plan.nodes import (
     Aggregate,
+    ClockColumns,
     DistinctOn,
     Filter,
     Join,
@@ -101,6 +102,8 @@ def node_expressions(node: LogicalPlan) -> list[Expr]:
             return list(node.args)
         case Values():
             return [e for row in node.rows for e in row]
+        case ClockColumns():
+            return list(node.conditions)
     return []
 
 
@@ -164,6 +167,8 @@ def map_node(node: LogicalPlan, fn: ExprMap) -> LogicalPlan:
             return replace(node, args=tuple(fn(a) for a in node.args))
         case Values():
             return replace(node, rows=tuple(tuple(fn(e) for e in row) for row in node.rows))
+        case ClockColumns():
+            return replace(node, conditions=tuple(fn(e) for e in node.conditions))
     return node
 
 

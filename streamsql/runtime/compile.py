@@ -12,6 +12,7 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.operators import OPERATORS, Builder, Options
 from streamsql.operators.builder import Recipe
+from streamsql.operators.clock_plan import follow_clock
 from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
@@ -147,7 +148,8 @@ def compile_view(
     options = options or Options()
     build = Builder(circuit, sources, options, OPERATORS)
     try:
-        output = lower_on_close(plan, build) if options.on_close else build.lower(plan)
+        clocked = follow_clock(plan)
+        output = lower_on_close(clocked, build) if options.on_close else build.lower(clocked)
         if output in sources.values():  # a view's output is a node of its own
             columns = [ColumnRef(index=i, type=c.type) for i, c in enumerate(plan.schema)]
             output = add_map(build, output, None, columns, plan.schema)

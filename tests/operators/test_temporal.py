@@ -55,9 +55,10 @@ class Clocked(View):
         return self.batch_answer(self.sql)
 
 
-def clocked(sql: str, table: Table, timezone: str = "UTC") -> Clocked:
-    plan = plan_of(sql, [table])
-    view = Clocked(plan, [table], lambda v: v.answer(), Options(timezone=timezone))
+def clocked(sql: str, tables: Table | list[Table], timezone: str = "UTC") -> Clocked:
+    tables = [tables] if isinstance(tables, Table) else tables
+    plan = plan_of(sql, tables)
+    view = Clocked(plan, tables, lambda v: v.answer(), Options(timezone=timezone))
     view.sql = to_duckdb_sql(plan, lambda s: s.name, timezone=timezone)
     return view
 

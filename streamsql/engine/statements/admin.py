@@ -32,6 +32,7 @@ from streamsql.engine.rebuild import (
     depends_on_arrival,
     depends_on_both_arrivals,
     depends_on_idle,
+    depends_on_turns,
     rebuilt,
 )
 from streamsql.engine.relations import Relation
@@ -161,6 +162,13 @@ def run_verify(
                 f'"{relation.name}" can not be verified: its windows judge the rows of a join by '
                 "what both sides knew of time when they came, which is not kept",
                 hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
+            )
+        if found.row_count and engine.call(lambda: depends_on_turns(relation, engine)):
+            raise FeatureNotSupported(
+                f'"{relation.name}" can not be verified: rows come and go by the clock below what '
+                "the watermark closes, and which turns came too late is not kept",
+                hint="Compare with now() above the windows: WHERE window_end > now() - INTERVAL "
+                "'1 hour'.",
             )
         if found.row_count and engine.call(lambda: depends_on_idle(relation, engine)):
             raise FeatureNotSupported(
