@@ -14,8 +14,7 @@ from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
-from streamsql.functions import registry
-from streamsql.functions.expressions import AggregateCall, ColumnRef, Literal, WindowCall
+from streamsql.functions.expressions import AggregateCall, Cast, ColumnRef, Literal
 from streamsql.operators.clock_columns import ClockColumns
 from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.interval_join import IntervalJoin
@@ -24,14 +23,12 @@ from streamsql.operators.session import Session
 from streamsql.operators.temporal_filter import TemporalFilter
 from streamsql.operators.time_window import TimeWindow as WindowOperator
 from streamsql.plan.nodes import Aggregate, Join, LogicalPlan, Scan, TimeWindow, Window
+from streamsql.plan.optimizer.ties import tells_peers_apart
 from streamsql.plan.properties import orders_rows, unique_keys
 from streamsql.plan.visit import walk_plan
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
-
-BY_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
-"""Window functions that give rows that are equal in ORDER BY the same result."""
 
 
 def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
@@ -60,33 +57,31 @@ def _stopped(relation: Relation, engine: Engine) -> bool:
 
 
 def _ties_count(plan: LogicalPlan) -> bool:
-    """Whether an OVER or an aggregate tells rows apart that its ORDER BY does not."""
+    """Whether an OVER or an aggregate tells rows apart by what only a circuit knows: which of them
+    came first, or what they were given already."""
     if isinstance(plan, Aggregate) and any(_shows_arrival(plan, c) for c in plan.aggregates):
         return True
-    if isinstance(plan, Window):
-        keys = unique_keys(plan.input)
-        for call in plan.calls:
-            parts = (*call.partition_by, *(k.expr for k in call.order_by))
-            columns = {e.index for e in parts if isinstance(e, ColumnRef)}
-            if call.function in BY_PEERS or not _counts_rows(call):
-                continue
-            if not any(columns.issuperset(key) for key in keys):
-                return True
+    if isinstance(plan, Window) and _tells_equals_apart(plan):
+        return True
     return any(_ties_count(i) for i in plan.inputs())
 
 
-def _counts_rows(call: WindowCall) -> bool:
-    """Whether peers may have different results, as far as the call's function sees them."""
-    if registry.window_of(call.function, tuple(a.type for a in call.args)) is not None:
+def _tells_equals_apart(plan: Window) -> bool:
+    """Whether calls of several orders tell equal rows apart, or peers stand in an order that SQL
+    can not give them (frames of rows that leave out peers)."""
+    calls = [c for c in plan.calls if c.ties and tells_peers_apart(c)]
+    if any(c.frame is not None and c.frame.exclude in ("group", "ties") for c in calls):
         return True
-    return call.frame is not None and call.frame.mode == "rows"
+    orders = {(c.partition_by, c.order_by) for c in calls}
+    return len(orders) > 1 and not unique_keys(plan.input)
 
 
 def _shows_arrival(plan: Aggregate, call: AggregateCall) -> bool:
     """Whether the order of rows that are equal in the aggregate's ORDER BY shows in it."""
     ordered = [k.expr for k in call.order_by]
+    ordered += [e.arg for e in ordered if isinstance(e, Cast)]
     if call.function in ("arg_min", "arg_max"):
-        ordered = [call.args[1]]
+        ordered.append(call.args[1])
     elif not orders_rows(call):
         return False
     if all(isinstance(a, Literal) or a in ordered for a in call.args):

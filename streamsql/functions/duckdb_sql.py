@@ -29,6 +29,7 @@ from streamsql.functions.expressions import (
 )
 from streamsql.functions.literals import literal_sql
 from streamsql.functions.resolve import is_ordered_set, needs_guard
+from streamsql.functions.window import BY_PEERS
 
 ColumnSql = Callable[[Any], str]
 SubquerySql = Callable[[Subquery], str]
@@ -158,7 +159,7 @@ def _filter_sql(condition: Expr | None, column: ColumnSql) -> str:
 
 def _aggregate_call(call: AggregateCall | WindowCall, column: ColumnSql, over: str) -> str:
     """The call with FILTER and `over` ("" or " OVER (…)") behind every aggregate in it."""
-    keys = call.order_by if isinstance(call, AggregateCall) else ()
+    keys = call.order_by if isinstance(call, AggregateCall) else _list_order(call)
     args = [expression_sql(a, column) for a in call.args]
     tail = _filter_sql(call.filter, column) + over
     distinct = "DISTINCT " if call.distinct else ""
@@ -182,6 +183,14 @@ def _aggregate_call(call: AggregateCall | WindowCall, column: ColumnSql, over: s
     else:
         sql = definition.sql(parts)
     return f"CAST({sql} AS {call.type.duckdb})"
+
+
+def _list_order(call: WindowCall) -> tuple[SortKey, ...]:
+    """How the rows of a frame are ordered where an aggregate over it shows that."""
+    if not call.ties or is_ordered_set(call.function) or call.function.startswith("duckdb:"):
+        return ()
+    definition = registry.aggregate_of(call.function, tuple(a.type for a in call.args))
+    return call.order_by + call.ties if definition.order_sensitive else ()
 
 
 _BOUNDS = {
@@ -211,20 +220,28 @@ def _frame_sql(frame: Frame, column: ColumnSql) -> str:
 
 def window_sql(call: WindowCall, column: ColumnSql) -> str:
     """DuckDB SQL of an OVER call, of exactly `call.type.duckdb`."""
+    definition = registry.window_of(call.function, tuple(a.type for a in call.args))
+    total = call.order_by + call.ties
+    by_place = not definition.framed if definition is not None else False
+    if call.frame is not None and call.frame.mode == "rows":
+        by_place = by_place or call.frame.exclude in ("no_others", "current_row")
     parts = []
     if call.partition_by:
         keys = ", ".join(expression_sql(e, column) for e in call.partition_by)
         parts.append(f"PARTITION BY {keys}")
-    if call.order_by:
-        parts.append(_order_sql(call.order_by, column))
+    by_peers = definition is not None and definition.name in BY_PEERS
+    order = total if by_place and not by_peers else call.order_by
+    if order:
+        parts.append(_order_sql(order, column))
     if call.frame is not None:
         parts.append(_frame_sql(call.frame, column))
     over = f" OVER ({' '.join(parts)})"
-    definition = registry.window_of(call.function, tuple(a.type for a in call.args))
     if definition is None:
         return _aggregate_call(call, column, over)
     args = [expression_sql(a, column) for a in call.args]
     nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+    if call.ties and not by_place:  # peers are in the frame together: their order is its own
+        nulls = f" {_order_sql(total, column)}{nulls}"
     sql = definition.sql.format(*args, nulls=nulls)
     return f"CAST({sql}{over} AS {call.type.duckdb})"
 

@@ -185,7 +185,8 @@ class Frame:
 class WindowCall:
     """One OVER call of a Window node; an aggregate or a window function ("row_number", "lag", …).
     `args`, `partition_by`, keys of `order_by` and `filter` are ColumnRefs or Literals of the
-    input."""
+    input. `ties` orders rows that are equal in `order_by`, and makes no peers of them (columns, or
+    casts of them to text; the optimizer's rule `ties` fills it in)."""
 
     function: str
     args: tuple[Expr, ...]
@@ -196,6 +197,7 @@ class WindowCall:
     distinct: bool = False
     filter: Expr | None = None
     ignore_nulls: bool = False
+    ties: tuple[SortKey, ...] = ()
 
 
 def column(index: int, type_: SqlType, name: str = "") -> ColumnRef:

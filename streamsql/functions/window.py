@@ -5,6 +5,9 @@ from __future__ import annotations
 from streamsql.core.types import BIGINT, DOUBLE, INTEGER
 from streamsql.functions.definitions import Poly, WindowDef
 
+BY_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+"""Those that give rows that are equal in ORDER BY the same result."""
+
 WINDOWS: tuple[WindowDef, ...] = (
     WindowDef(name="row_number", args=(), result=BIGINT, sql="row_number()"),
     WindowDef(name="rank", args=(), result=BIGINT, sql="rank()"),

@@ -24,14 +24,16 @@ from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, 
 from streamsql.operators.over_rows import OverRows, sorted_distinct
 from streamsql.operators.over_shifts import OrderValues
 from streamsql.operators.over_values import Value, make_value
+from streamsql.operators.ties import Tie
 from streamsql.plan import nodes as plan
+from streamsql.plan.properties import unique_keys
 from streamsql.state.consolidate import consolidate
 
 
 class Over(Operator):
     """Window functions and aggregates OVER one PARTITION BY and ORDER BY, with any frame.
 
-    Algebra:  every row of a partition, by (ORDER BY, arrival), with f(the rows of its frame).
+    Algebra:  every row of a partition, by (ORDER BY, ties), with f(the rows of its frame).
               Non-linear. A row that comes or goes has a say in the rows whose frame holds it (a
               *stretch* of its partition); these alone are computed again, and those whose stored
               result changed are given out, -1 as they were and +1 as they are.
@@ -59,12 +61,10 @@ class Over(Operator):
         lateness_us: int,
         in_order: bool = False,
         on_error: str = "skip",
-        base: int | None = None,
     ) -> None:
         """retracts: rows of the input may be taken back. close: position in PARTITION BY and µs to
         add to it, when a partition is final. in_order: rows come by their first ORDER BY column,
-        which the watermark speaks of: each is given out once, when it is final. base: columns of
-        the rows, before those of an OVER below."""
+        which the watermark speaks of: each is given out once, when it is final."""
         super().__init__(schema)
         self.input_schema = input_schema
         self.order = order
@@ -82,9 +82,8 @@ class Over(Operator):
         self._needs_peers = any(value.reach.mode != "rows" for value in self.values)
         self.order_values = OrderValues(order.order[0][1] if order.order else None)
         self.rows = OverRows(
-            input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us,
-            base=base,
-        )  # fmt: skip
+            input_schema, order, lane, retracts=retracts, close=close, lateness_us=lateness_us
+        )
         self.final: Final | None = None
         if in_order:
             self.final = Final(self.rows, calls, self.order_values, self.copy_lanes)
@@ -289,11 +288,16 @@ def lower(node: plan.Window, build: Builder) -> int | None:
     by_order: dict[Order, list[int]] = {}
     for i in sorted(kept, key=lambda i: waits(node.calls[i])):
         by_order.setdefault(order_of(node.calls[i]), []).append(i)
+    keyed = bool(unique_keys(node.input))
     late = {order: any(waits(node.calls[i]) for i in calls) for order, calls in by_order.items()}
     for order, calls in sorted(by_order.items(), key=lambda item: late[item[0]]):
+        whole = order
+        if order.ties and not keyed:  # equal rows are told apart by the results they have already
+            results = [Tie(width + i, below[width + i].type, False) for i in range(len(done))]
+            whole = replace(order, ties=(*order.ties, *(r for r in results if r.orders)))
         done += calls
         below = _schema(node, done)
-        source = add_over(build, source, order, [node.calls[i] for i in calls], below, width)
+        source = add_over(build, source, whole, [node.calls[i] for i in calls], below)
     if done == sorted(done):
         return source
     places = [*range(width), *(width + done.index(i) for i in range(len(node.calls)))]
@@ -313,10 +317,8 @@ def add_over(
     order: Order,
     calls: Sequence[WindowCall],
     schema: Schema,
-    base: int,
 ) -> int:
-    """The operator of calls of one order over a circuit node. base: columns of the rows, which
-    results of other calls may follow."""
+    """The operator of calls of one order over a circuit node."""
     below = build.operator(source)
     in_order = _comes_in_order(below, order)
     found = [(i, below.closes[k]) for i, k in enumerate(order.partition) if k in below.closes]
@@ -327,7 +329,7 @@ def add_over(
     def make() -> Over:
         made = Over(
             schema, below.schema, order, calls, retracts=not below.append_only, close=close,
-            lateness_us=below.lateness_us, in_order=in_order, on_error=on_error, base=base,
+            lateness_us=below.lateness_us, in_order=in_order, on_error=on_error,
         )  # fmt: skip
         if close is not None or (in_order and not waiting):
             move(below, made, {i: [i] for i in range(len(below.schema))})
@@ -336,7 +338,7 @@ def add_over(
             made.time_column = None if waiting else order.order[0][0]
         return made
 
-    what = (order, tuple(calls), schema, on_error, base)
+    what = (order, tuple(calls), schema, on_error)
     private = close is not None or in_order or on_error == "fail"
     return build.add("over", [source], what, make, private=private)
 

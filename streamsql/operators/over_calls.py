@@ -21,6 +21,7 @@ from streamsql.functions.expressions import (
 from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators.accumulators import make
 from streamsql.operators.accumulators.moments import NAMES as MOMENTS
+from streamsql.operators.ties import Tie, ties_of
 
 RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
 NEIGHBOURS = frozenset({"lag", "lead"})
@@ -89,10 +90,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Order:
-    """PARTITION BY and ORDER BY. partition: columns; order: columns and how they are ordered."""
+    """PARTITION BY and ORDER BY. partition: columns; order: columns and how they are ordered; ties:
+    what orders rows that are equal there, without making them no peers."""
 
     partition: tuple[int, ...]
     order: tuple[tuple[int, OrderColumn], ...]
+    ties: tuple[Tie, ...] = ()
 
 
 def order_of(call: WindowCall) -> Order:
@@ -103,7 +106,7 @@ def order_of(call: WindowCall) -> Order:
         for k in call.order_by
         if isinstance(k.expr, ColumnRef)
     ]
-    return Order(tuple(dict.fromkeys(partition)), tuple(order))
+    return Order(tuple(dict.fromkeys(partition)), tuple(order), ties_of(call.ties))
 
 
 def aggregate_call(call: WindowCall) -> AggregateCall:

@@ -12,7 +12,6 @@ from streamsql.core.errors import NegativeWeight
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_rows
-from streamsql.kernels.order_keys import OrderColumn
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.columns import NO_WEIGHTS, select, take_rows
@@ -29,8 +28,8 @@ COMPACT_FROM = 4096  # stored rows below which dead ones are left alone
 class OverRows:
     """Copies of rows, numbered; equal rows are as many copies, each in its own place.
 
-    A copy stands in its partition by (ORDER BY, arrival). Copies that went keep their rows and
-    cells until `free`, so that a tick can say what they were.
+    A copy stands in its partition by (ORDER BY, ties). Copies that went keep their rows and cells
+    until `free`, so that a tick can say what they were.
     cells: int64[copies, lanes], the caller's. dropped: by partition, rows that were forgotten in
     front of those that are there; given: rows that will not be computed again; size: rows there
     are. retracts: whether rows may be taken back; if not, equal rows need not be found.
@@ -45,27 +44,23 @@ class OverRows:
         retracts: bool,
         close: tuple[int, int] | None = None,
         lateness_us: int = 0,
-        base: int | None = None,
     ) -> None:
-        """close: position in the partition's columns and µs to add, when a partition is final.
-        base: the first so many columns are the row, the others results of an OVER below it: a row
-        that goes and comes with other results in one tick has not arrived anew. None = all."""
+        """close: position in the partition's columns and µs to add, when a partition is final."""
         self.schema = schema
         self.order = order
         self.lanes = lanes
         self.retracts = retracts
         self._ranking = Ranking("row_number", order.partition, order.order, 0, close=close)
         self._lateness_us = lateness_us
-        self._base = len(schema) if base is None else base
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
         keys = self.schema.select(self.order.partition)
         self.parts = Partitions(keys, self._ranking, self._lateness_us)
-        breaker = OrderColumn(pa.int64(), not_null=True)
-        columns = [*(column for _, column in self.order.order), breaker]
-        self.index = OrderedIndex(columns, with_tie=True, breakers=1)
+        ties = self.order.ties
+        columns = [*(column for _, column in self.order.order), *(t.column for t in ties)]
+        self.index = OrderedIndex(columns, with_tie=True, breakers=len(ties))
         self.store = ColumnStore(self.schema.arrow)
         self.equal = HashIndex(reuse=True)
         self.count, self.head = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -90,58 +85,8 @@ class OverRows:
             came, entry, went = self._append(batch.num_rows, weights)
         self.arrival[came] = np.arange(self.arrivals, self.arrivals + came.size)
         self.arrivals += came.size
-        if self._base < len(self.schema) and came.size and went.size:
-            self._inherit(batch, came, entry, went)
-        back = self._came_back(came, went)
-        if not back.size:
-            self._move(batch, came, entry, went)
-            return came, went
-        moved = ~np.isin(came, back[:, 1])
-        old, new = went[~np.isin(went, back[:, 0])], came[moved]
-        self._move(batch, new, entry[moved], old)
-        again = back[self._peers_of(back[:, 0]) > 1]
-        order = np.argsort(came)
-        at = order[np.searchsorted(came[order], again[:, 1])]
-        self._move(batch, again[:, 1], entry[at], again[:, 0])
-        kept = back[~np.isin(back[:, 0], again[:, 0])]
-        self.head[self.slot[kept[:, 0]]] = kept[:, 0]
-        self._give_back(kept[:, 1])
-        return np.concatenate([new, again[:, 1]]), np.concatenate([old, again[:, 0]])
-
-    def _inherit(
-        self, batch: pa.RecordBatch, came: Int64Array, entry: Int64Array, went: Int64Array
-    ) -> None:
-        """Give copies that came the arrival of one that went and differs in results alone."""
-        base = range(self._base)
-        index = HashIndex(expected=went.size)
-        old, _ = index.upsert(*hash_rows(self.take(went), base))
-        new = index.find(*hash_rows(take_rows(batch, entry), base))
-        old_key, new_key = (_with_occurrence(slots, came.size + went.size) for slots in (old, new))
-        order = np.argsort(old_key)
-        at = np.minimum(np.searchsorted(old_key[order], new_key), went.size - 1)
-        same = (new >= 0) & (old_key[order][at] == new_key)
-        self.arrival[came[same]] = self.arrival[went[order[at[same]]]]
-
-    def _came_back(self, came: Int64Array, went: Int64Array) -> Int64Array:
-        """Pairs (old copy, new copy) int64[m, 2] of rows that went and came again in this tick, and
-        whose place is theirs alone: as long as no other row comes to it, they have not moved (an
-        UPDATE of what the view does not show)."""
-        none = np.empty((0, 2), np.int64)
-        if not came.size or not went.size:
-            return none
-        new, new_at, many_new = np.unique(self.slot[came], return_index=True, return_counts=True)
-        old, old_at, many_old = np.unique(self.slot[went], return_index=True, return_counts=True)
-        new_at, old_at = new_at[many_new == 1], old_at[many_old == 1]
-        _, i, j = np.intersect1d(
-            new[many_new == 1], old[many_old == 1], assume_unique=True, return_indices=True
-        )
-        pairs = np.stack([went[old_at[j]], came[new_at[i]]], axis=1)
-        return pairs[self._peers_of(pairs[:, 0]) == 1] if pairs.size else none
-
-    def _peers_of(self, copies: Int64Array) -> Int64Array:
-        """How many rows stand where each of these does."""
-        places = self.places(copies, peers=True)
-        return places.peers_end - places.peers_start
+        self._move(batch, came, entry, went)
+        return came, went
 
     def _move(
         self, batch: pa.RecordBatch, came: Int64Array, entry: Int64Array, went: Int64Array
@@ -177,7 +122,10 @@ class OverRows:
         slots, _ = self.equal.upsert_rows(*hash_rows(batch))
         self.count = _longer(self.count, self.equal.num_slots, 0)
         self.head = _longer(self.head, self.equal.num_slots, -1)
-        most = batch.num_rows if not weights.size else int(np.maximum(weights, 0).sum())
+        touched, rows = slots, None
+        if weights.size:
+            slots, weights, rows = _added_up(slots, weights)
+        most = slots.size if not weights.size else int(np.maximum(weights, 0).sum())
         fewest = 0 if not weights.size else int(np.maximum(-weights, 0).sum())
         self._room(most)
         came, entry, went = (
@@ -194,24 +142,17 @@ class OverRows:
             raise NegativeWeight("a row was taken back that is not there")
         came, entry = came[: self.numbers[loops.CAME]], entry[: self.numbers[loops.CAME]]
         went = went[: self.numbers[loops.WENT]]
-        if weights.size:
-            came, entry, went = self._settle(slots, came, entry, went)
+        if rows is not None:
+            entry = rows[entry]
+            self._forget_rows(touched)
         return came, entry, went
 
-    def _settle(
-        self, slots: Int64Array, came: Int64Array, entry: Int64Array, went: Int64Array
-    ) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Without copies that came and went in this tick; rows that are gone are forgotten."""
-        both = np.intersect1d(came, went)
-        if both.size:
-            kept = ~np.isin(came, both)
-            came, entry, went = came[kept], entry[kept], went[~np.isin(went, both)]
-            self._give_back(both)
+    def _forget_rows(self, slots: Int64Array) -> None:
+        """Rows that are gone are looked for no more."""
         distinct = sorted_distinct(slots)
         gone = distinct[self.count[distinct] == 0]
         self.head[gone] = -1
         self.equal.remove(gone)
-        return came, entry, went
 
     def _store(self, batch: pa.RecordBatch, came: Int64Array, entry: Int64Array) -> None:
         """Keep the rows of the new copies and find their partitions."""
@@ -317,7 +258,8 @@ class OverRows:
         """What the index orders copies by."""
         rows = self.row[copies]
         columns = [self.store.take_column(i, rows) for i, _ in self.order.order]
-        return [*columns, pa.array(self.arrival[copies])]
+        ties = self.order.ties
+        return [*columns, *(t.values(self.store.take_column(t.index, rows)) for t in ties)]
 
     def _room(self, more: int) -> None:
         needed = int(self.numbers[loops.FRESH]) + more
@@ -372,16 +314,15 @@ class OverRows:
         self.arrivals = saved.number(state["numbers"], "arrivals")
 
 
-def _with_occurrence(values: Int64Array, most: int) -> Int64Array:
-    """Numbers that tell equal values apart: the first of each, the second of each, …"""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    opens = np.ones(values.size, np.bool_)
-    opens[1:] = ordered[1:] != ordered[:-1]
-    first = np.flatnonzero(opens)
-    out = np.empty(values.size, np.int64)
-    out[order] = np.arange(values.size) - first[np.cumsum(opens) - 1] + ordered * (most + 1)
-    return out
+def _added_up(slots: Int64Array, weights: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The weights of each row added up: (slots, weights, none of them 0, an entry of each), by
+    first entry. What went and came again has not moved."""
+    distinct, first, which = np.unique(slots, return_index=True, return_inverse=True)
+    by = np.zeros(distinct.size, np.int64)
+    np.add.at(by, which, weights)
+    kept = np.flatnonzero(by)
+    kept = kept[np.argsort(first[kept])]
+    return distinct[kept], by[kept], first[kept]
 
 
 def sorted_distinct(values: Int64Array) -> Int64Array:

@@ -154,6 +154,7 @@ def _distinct_on(node: plan.DistinctOn, below: _Carried) -> _Carried:
         input=below.node,
         keys=(*(below.moved(k) for k in node.keys), below.at),
         order_by=map_sort_keys(node.order_by, below.remap),
+        ties=map_sort_keys(node.ties, below.remap),
     )
     return _Carried(made, below.at)
 

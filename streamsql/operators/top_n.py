@@ -21,13 +21,13 @@ from streamsql.functions.expressions import (
     conjunction,
     conjuncts,
 )
-from streamsql.kernels.hashing import hash_rows
 from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select, to_arrow
 from streamsql.operators.groups import Groups
 from streamsql.operators.map import add_map, is_plain, move
+from streamsql.operators.ties import ties_of
 from streamsql.operators.top_n_append import Partitions, Ranking, TopNAppend, rankable
 from streamsql.plan import nodes as plan
 from streamsql.plan.patterns import TopN as Pattern
@@ -43,8 +43,8 @@ APPEND_LIMIT_MAX = 1024
 class TopN(Operator):
     """The first rows of each partition (ROW_NUMBER, RANK, DENSE_RANK() <= n, DISTINCT ON, LIMIT).
 
-    Algebra:  top(Z) = the rows of each partition whose number is <= n, by (ORDER BY, hash of the
-              row): what is equally good is told apart by what it holds, never by ticks or arrival.
+    Algebra:  top(Z) = the rows of each partition whose number is <= n, by (ORDER BY, ties): what is
+              equally good is told apart by what it holds, never by ticks or arrival.
               Non-linear.
     Input:    delta [n rows x input schema]; any weights.
     Output:   the row's columns [and its number]: the difference of each touched partition's first
@@ -79,9 +79,9 @@ class TopN(Operator):
         keys = self.input_schema.select(self.ranking.partition)
         self.parts = Partitions(keys, self.ranking, self.lateness_us)
         self.rows = Groups(self.input_schema, range(len(self.input_schema)), 3, exact=True)
-        breaker = OrderColumn(pa.int64(), not_null=True)
-        columns = [*(column for _, column in self.ranking.order), breaker]
-        self.index = OrderedIndex(columns, with_tie=True, breakers=1)
+        ties = self.ranking.ties
+        columns = [*(column for _, column in self.ranking.order), *(t.column for t in ties)]
+        self.index = OrderedIndex(columns, with_tie=True, breakers=len(ties))
 
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
@@ -125,9 +125,9 @@ class TopN(Operator):
         return out
 
     def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """What rows are ordered by: the ORDER BY columns, then a hash of the whole row."""
-        breaker = to_arrow(hash_rows(batch)[0].view(np.int64), pa.int64())
-        return [*(batch.column(i) for i, _ in self.ranking.order), breaker]
+        """What rows are ordered by: the ORDER BY columns, then the ties."""
+        ties = [t.values(batch.column(t.index)) for t in self.ranking.ties]
+        return [*(batch.column(i) for i, _ in self.ranking.order), *ties]
 
     def _places(self, parts: Int64Array, values: list[pa.Array], slots: Int64Array) -> Int64Array:
         """The first place (from 0) in its partition that each changed row may have a say in."""
@@ -345,9 +345,8 @@ def add_top_n(build: Builder, pattern: Pattern, schema: Schema) -> int | None:
     below = build.operator(source)
     close = _close(ranking.partition, below)
     ranking = replace(ranking, close=close)
-    columns = [column for _, column in ranking.order]
     short = ranking.function == "row_number" and ranking.limit <= APPEND_LIMIT_MAX
-    append = below.append_only and short and not ranking.offset and rankable(columns)
+    append = below.append_only and short and not ranking.offset and rankable(ranking)
 
     def make() -> Operator:
         made: Operator
@@ -378,7 +377,7 @@ def _ranking(pattern: Pattern) -> Ranking | None:
         order.append((key.expr.index, OrderColumn(type_, key.descending, key.nulls_first)))
     return Ranking(
         pattern.function, tuple(partition), tuple(order), pattern.limit, pattern.offset,
-        pattern.number_column is not None,
+        pattern.number_column is not None, ties=ties_of(pattern.ties),
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,6 @@ from streamsql.core.delta import Delta, Int64Array, make_batch
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import BIGINT
-from streamsql.kernels.hashing import hash_rows
 from streamsql.kernels.order_keys import OrderColumn, encode
 from streamsql.kernels.text_pool import TextPool
 from streamsql.operators import saved
@@ -22,6 +20,7 @@ from streamsql.operators.columns import select, to_arrow
 from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.groups import Groups
 from streamsql.operators.loops import top_n as loops
+from streamsql.operators.ties import Tie
 from streamsql.state.column_store import ColumnStore
 
 FIRST_ENTRIES = 256
@@ -35,11 +34,10 @@ class Ranking:
     """Which rows are the first of their partition, and what is put out.
 
     function: row_number, rank or dense_rank; a row is kept while its number is <= limit. partition:
-    positions in the input. order: positions in the input and how they are ordered; rows that are
-    equal there are ordered by a hash of all they hold, so that neither ticks nor the order of
-    arrival decide. offset: rows left out at the start (row_number only). numbered: the number is
-    put out behind the row's columns. close: position in `partition` and µs to add to it, when a
-    partition is final.
+    positions in the input. order: positions in the input and how they are ordered; ties: what
+    orders rows that are equal there, so that neither ticks nor arrival decide. offset: rows left
+    out at the start (row_number only). numbered: the number is put out behind the row's columns.
+    close: position in `partition` and µs to add to it, when a partition is final.
     """
 
     function: str
@@ -49,6 +47,7 @@ class Ranking:
     offset: int = 0
     numbered: bool = False
     close: tuple[int, int] | None = None
+    ties: tuple[Tie, ...] = ()
 
     def describe(self) -> str:
         """For EXPLAIN."""
@@ -100,7 +99,7 @@ class Partitions(Groups):
 class TopNAppend(Operator):
     """The first n rows of each partition, of rows that only come.
 
-    Algebra:  top(Z) = the n least rows of each partition by (ORDER BY, hash of the row).
+    Algebra:  top(Z) = the n least rows of each partition by (ORDER BY, ties).
               Non-linear.
     Input:    delta [n rows x input schema]; weights > 0.
     Output:   the row's columns [and its number]: -1 for a row that fell out, +1 for one that came
@@ -119,7 +118,12 @@ class TopNAppend(Operator):
         self.ranking = ranking
         self.lateness_us = lateness_us
         self.needs_time = ranking.close is not None
-        self.words = sum(column.words for _, column in ranking.order) + 1
+        ties = [t for t in ranking.ties if not t.column.is_text]
+        self.texts = [t for t in ranking.ties if t.column.is_text]
+        self.ties = [(t.index, t.column) for t in ties]
+        self.order_words = sum(column.words for _, column in ranking.order)
+        words = self.order_words + sum(column.words for _, column in self.ties) + len(self.texts)
+        self.words = max(words, 1)
         self._reset()
 
     def _reset(self) -> None:
@@ -167,13 +171,13 @@ class TopNAppend(Operator):
         keys = self._keys(batch)
         chosen = np.empty(parts.size, np.int64)
         found = loops.candidates(
-            parts, keys.reshape(-1), self.words, self.words - 1, self.ranking.limit,
+            parts, keys.reshape(-1), self.words, self.order_words, self.ranking.limit,
             self.head, self.size, self.key_words, chosen,
         )  # fmt: skip
         if self.ranking.limit == 1:
             self.tick += 1
             found = loops.leaders(
-                chosen[:found], parts, keys.reshape(-1), self.words, self.words - 1,
+                chosen[:found], parts, keys.reshape(-1), self.words, self.order_words,
                 self.tick, self.stamp, self.lead,
             )  # fmt: skip
         if not found:
@@ -181,15 +185,38 @@ class TopNAppend(Operator):
         if found < parts.size:
             chosen = chosen[:found]
             batch, parts, keys = batch.take(pa.array(chosen)), parts[chosen], keys[chosen]
-        keys[:, -1] = hash_rows(batch)[0].view(np.int64)
+        self._encode_ties(batch, keys)
         return self._place(batch, parts, np.ascontiguousarray(keys).reshape(-1))
 
     def _keys(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Order words int64[n, words], the last one still open."""
-        keys = np.empty((batch.num_rows, self.words), np.int64)
+        """Keys int64[n, words], those of the ties still open."""
+        keys = np.zeros((batch.num_rows, self.words), np.int64)
         columns = [batch.column(i) for i, _ in self.ranking.order]
-        encode(columns, [c for _, c in self.ranking.order], TextPool(), keys[:, :-1])
+        order = [c for _, c in self.ranking.order]
+        encode(columns, order, TextPool(), keys[:, : self.order_words])
         return keys
+
+    def _encode_ties(self, batch: pa.RecordBatch, keys: npt.NDArray[np.int64]) -> None:
+        """Numbers behind the order's words, then whether each text is NULL."""
+        at = self.words - len(self.texts)
+        columns = [batch.column(i) for i, _ in self.ties]
+        encode(columns, [c for _, c in self.ties], TextPool(), keys[:, self.order_words : at])
+        for k, tie in enumerate(self.texts):
+            column = batch.column(tie.index)
+            keys[:, at + k] = column.is_null().to_numpy(zero_copy_only=False)
+
+    def _text_places(
+        self, batch: pa.RecordBatch
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where the texts of the batch and of the store are, for `loops.insert`."""
+        fresh = np.zeros((len(self.texts), 2), np.int64)
+        for k, tie in enumerate(self.texts):
+            column = batch.column(tie.index)
+            _, offsets, data = column.buffers()
+            fresh[k] = offsets.address + 4 * column.offset, 0 if data is None else data.address
+        places = [self.rows.text_places(t.index) for t in self.texts]
+        stored = np.stack(places) if places else np.zeros((0, 0, 3), np.int64)
+        return fresh, stored
 
     def _place(self, batch: pa.RecordBatch, parts: Int64Array, keys: Int64Array) -> Delta:
         self.tick += 1
@@ -200,10 +227,11 @@ class TopNAppend(Operator):
         touched = touched[:found]
         old = self._lists(touched, held) if self.ranking.numbered else None
         alive, evicted = np.zeros(n, np.uint8), np.empty(n, np.int64)
+        fresh, stored = self._text_places(batch)
         gone = loops.insert(
             parts, keys, self.words, self.ranking.limit, base,
             self.head, self.size, self.better, self.row, self.key_words, self.free, self.numbers,
-            alive, evicted,
+            alive, evicted, fresh, stored,
         )  # fmt: skip
         kept = np.flatnonzero(alive)
         loops.renumber(
@@ -309,7 +337,7 @@ class TopNAppend(Operator):
         batch = saved.table_batch(state["rows"], self.input_schema)
         if batch.num_rows:
             keys = self._keys(batch)
-            keys[:, -1] = hash_rows(batch)[0].view(np.int64)
+            self._encode_ties(batch, keys)
             self._place(batch, saved.array(state["places"], "part"), keys.reshape(-1))
 
     def state_rows(self) -> int:
@@ -355,6 +383,8 @@ def _grown(array: Int64Array, size: int, fill: int | None) -> Int64Array:
     return out
 
 
-def rankable(columns: Sequence[OrderColumn]) -> bool:
-    """Whether the order is by columns of fixed width, which lists compare without a text pool."""
-    return not any(column.is_text for column in columns)
+def rankable(ranking: Ranking) -> bool:
+    """Whether the order is by columns of fixed width, which lists compare without a text pool;
+    texts that break ties are compared where they are stored."""
+    texts = any(column.is_text for _, column in ranking.order)
+    return not texts and not any(tie.as_text for tie in ranking.ties)

@@ -211,10 +211,12 @@ class Distinct(Unary):
 
 @dataclass(frozen=True, kw_only=True)
 class DistinctOn(Unary):
-    """SELECT DISTINCT ON (keys) … ORDER BY order_by: the first row of each key."""
+    """SELECT DISTINCT ON (keys) … ORDER BY order_by: the first row of each key. ties: as in
+    `WindowCall`."""
 
     keys: tuple[int, ...]
     order_by: tuple[SortKey, ...]
+    ties: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,12 +229,13 @@ class Sort(Unary):
 @dataclass(frozen=True, kw_only=True)
 class Limit(Unary):
     """[ORDER BY …] LIMIT/OFFSET (the sort belongs to the node). limit None = no limit. with_ties:
-    FETCH … WITH TIES."""
+    FETCH … WITH TIES. ties: as in `WindowCall`."""
 
     order_by: tuple[SortKey, ...]
     limit: Expr | None
     offset: Expr | None = None
     with_ties: bool = False
+    ties: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ class TopN:
     function: row_number, rank or dense_rank; a row is kept while its number is <= limit.
     number_column: position of the number in the output (behind the input's columns), None if the
     plan's output has none (DISTINCT ON, LIMIT). offset: rows left out at the start (LIMIT …
-    OFFSET).
+    OFFSET). ties: what orders rows that are equal in order_by.
     """
 
     input: LogicalPlan
@@ -36,6 +36,7 @@ class TopN:
     limit: int
     number_column: int | None = None
     offset: int = 0
+    ties: tuple[SortKey, ...] = ()
 
 
 def top_n(plan: LogicalPlan) -> TopN | None:
@@ -49,7 +50,7 @@ def top_n(plan: LogicalPlan) -> TopN | None:
                 ColumnRef(index=k, type=plan.schema[k].type, name=plan.schema[k].name)
                 for k in plan.keys
             )
-            return TopN(plan.input, "row_number", keys, plan.order_by, 1)
+            return TopN(plan.input, "row_number", keys, plan.order_by, 1, ties=plan.ties)
         case Limit():
             return _limited(plan)
     return None
@@ -67,7 +68,7 @@ def _limited(plan: Limit) -> TopN | None:
     if plan.with_ties:
         return None if skipped else TopN(plan.input, "rank", (), plan.order_by, limit.value)
     total = limit.value + skipped
-    return TopN(plan.input, "row_number", (), plan.order_by, total, offset=skipped)
+    return TopN(plan.input, "row_number", (), plan.order_by, total, offset=skipped, ties=plan.ties)
 
 
 def _filtered(plan: Filter) -> TopN | None:
@@ -88,6 +89,7 @@ def _filtered(plan: Filter) -> TopN | None:
         call.order_by,
         max(0, min(n for n in limits if n is not None)),
         number_column=number,
+        ties=call.ties,
     )
 
 

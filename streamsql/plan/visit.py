@@ -72,7 +72,7 @@ def aggregate_expressions(call: AggregateCall) -> list[Expr]:
 
 def window_expressions(call: WindowCall) -> list[Expr]:
     """Everything one OVER call reads."""
-    found = [*call.args, *call.partition_by, *_sort_keys(call.order_by)]
+    found = [*call.args, *call.partition_by, *_sort_keys(call.order_by + call.ties)]
     if call.filter is not None:
         found.append(call.filter)
     if call.frame is not None:
@@ -93,11 +93,13 @@ def node_expressions(node: LogicalPlan) -> list[Expr]:
             return [e for call in node.aggregates for e in aggregate_expressions(call)]
         case Window():
             return [e for call in node.calls for e in window_expressions(call)]
-        case Sort() | DistinctOn():
+        case Sort():
             return _sort_keys(node.order_by)
+        case DistinctOn():
+            return _sort_keys(node.order_by + node.ties)
         case Limit():
             bounds = [b for b in (node.limit, node.offset) if b is not None]
-            return [*_sort_keys(node.order_by), *bounds]
+            return [*_sort_keys(node.order_by + node.ties), *bounds]
         case TableFunction():
             return list(node.args)
         case Values():
@@ -138,6 +140,7 @@ def map_window(call: WindowCall, fn: ExprMap) -> WindowCall:
         order_by=map_sort_keys(call.order_by, fn),
         filter=None if call.filter is None else fn(call.filter),
         frame=frame,
+        ties=map_sort_keys(call.ties, fn),
     )
 
 
@@ -154,12 +157,16 @@ def map_node(node: LogicalPlan, fn: ExprMap) -> LogicalPlan:
             return replace(node, aggregates=tuple(map_aggregate(a, fn) for a in node.aggregates))
         case Window():
             return replace(node, calls=tuple(map_window(c, fn) for c in node.calls))
-        case Sort() | DistinctOn():
+        case Sort():
             return replace(node, order_by=map_sort_keys(node.order_by, fn))
+        case DistinctOn():
+            order_by, ties = (map_sort_keys(k, fn) for k in (node.order_by, node.ties))
+            return replace(node, order_by=order_by, ties=ties)
         case Limit():
             return replace(
                 node,
                 order_by=map_sort_keys(node.order_by, fn),
+                ties=map_sort_keys(node.ties, fn),
                 limit=None if node.limit is None else fn(node.limit),
                 offset=None if node.offset is None else fn(node.offset),
             )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamsql.core.delta import make_batch
 from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS
-from streamsql.state.columns import column_for
+from streamsql.state.columns import BytesColumn, column_for
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -99,6 +99,13 @@ class ColumnStore:
     def take_column(self, column: int, rows: Int64Array) -> pa.Array:
         """One column of these rows (all of them must be there)."""
         return self._columns[column].take(int64s(rows), False)
+
+    def text_places(self, column: int) -> npt.NDArray[np.int64]:
+        """By chunk, where a text column keeps its values: int64[chunks, 3] addresses of offsets,
+        1 where these have 8 bytes (else 4), addresses of bytes. Good until the next change."""
+        held = self._columns[column]
+        assert isinstance(held, BytesColumn)
+        return held.places()
 
     def table(self, rows: int | None = None) -> pa.Table:
         """The first `rows` rows (None = all) as an Arrow table over the store's own memory."""

@@ -297,6 +297,13 @@ class BytesColumn(ChunkedColumn):
         )
         return pa.Array.from_buffers(self.type, n, [bitmap, offsets, out], nulls)
 
+    def places(self) -> Int64Array:
+        """By chunk: where its offsets are, 1 if they have 8 bytes, where its bytes are."""
+        n = len(self.offsets)
+        out = np.empty((n, 3), np.int64)
+        out[:, 0], out[:, 1], out[:, 2] = self.offsets_at[:n], self.wide[:n], self.data_at[:n]
+        return out
+
     def export(self, chunk: int, n: int) -> list[pa.Array]:
         buffers = [self.valid[chunk], self.offsets[chunk], self.data[chunk]]
         if not self.wide[chunk]:

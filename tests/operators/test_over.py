@@ -168,14 +168,12 @@ def test_row_that_goes_and_comes_again_has_not_moved() -> None:
     assert over.rows_computed == before and over.rows.entries == 1000
 
 
-def test_row_that_comes_again_stands_behind_one_that_came_to_its_place() -> None:
+def test_row_that_comes_again_stands_where_it_stood() -> None:
     view = view_of("SELECT v, row_number() OVER (ORDER BY k) AS n FROM t0", [NUMBERS])
     view.at("+ 1 1 10")
     view.at("""- 1 1 10
                + 2 1 20
-               + 1 1 10""").gives("""- 10 1
-                                     + 20 1
-                                     + 10 2""")
+               + 1 1 10""").gives("+ 20 2")
     view.at("""- 1 1 10
                + 1 1 10
                + 3 1 30""").gives("+ 30 3")
@@ -204,21 +202,33 @@ def test_only_rows_whose_value_changed_are_given_out() -> None:
 
 
 # --- ties and copies ------------------------------------------------------------------------------
-def test_rows_that_are_equal_in_order_stand_as_they_arrived() -> None:
+def test_rows_that_are_equal_in_order_stand_in_the_order_of_what_they_hold() -> None:
     view = view_of("SELECT v, row_number() OVER (ORDER BY k) AS n FROM t0", [NUMBERS])
     view.at("""+ 1 1 30
                + 2 1 10
-               + 3 1 20""").gives("""+ 30 1
-                                     + 10 2
-                                     + 20 3""")
+               + 3 1 20""").gives("""+ 10 1
+                                     + 20 2
+                                     + 30 3""")
     view.restart()
-    view.at("+ 4 1 5").gives("+ 5 4")
-    view.at("- 2 1 10").gives("""- 10 2
-                                 - 20 3
-                                 + 20 2
-                                 - 5 4
-                                 + 5 3""")
-    view.at("+ 2 1 10").gives("+ 10 4")
+    view.at("+ 4 1 40").gives("+ 40 4")
+    view.at("- 2 1 10").gives("""- 10 1
+                                 - 20 2
+                                 + 20 1
+                                 - 30 3
+                                 + 30 2
+                                 - 40 4
+                                 + 40 3""")
+    view.at("+ 2 1 50").gives("+ 50 4")
+
+
+def test_a_known_key_orders_ties_before_anything_else() -> None:
+    table = Table(NUMBERS.schema, unique_key=(0,))
+    view = view_of("SELECT id, v, row_number() OVER (ORDER BY k) AS n FROM t0", [table])
+    view.at("""+ 3 1 10
+               + 1 1 30
+               + 2 1 20""").gives("""+ 1 30 1
+                                     + 2 20 2
+                                     + 3 10 3""")
 
 
 def test_ticks_do_not_decide_the_order_of_ties() -> None:
@@ -251,10 +261,10 @@ def test_row_whose_other_results_change_keeps_its_place_among_ties() -> None:
                + 7 1 0""").gives("""+ 5 1 NULL
                                     + 7 2 5""")
     view.at("+ 3 1 0").gives("""- 5 1 NULL
-                                + 5 2 NULL
+                                + 5 2 3
                                 - 7 2 5
                                 + 7 3 5
-                                + 3 1 7""")
+                                + 3 1 NULL""")
 
 
 def test_copies_of_a_row_are_rows_of_their_own() -> None:

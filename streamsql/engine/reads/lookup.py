@@ -349,14 +349,19 @@ def _in_order(plan: LogicalPlan, asker: Asker) -> tuple[LogicalPlan, ReadView] |
         found = _first_rows(snapshot, predicate, wanted, _limit(sorts[0]), asker)
     if found is None:
         return None
-    rows, access = found
+    rows, access, tied = found
     text = access_text(access, node.schema, ordered=True)
     made: LogicalPlan = replace(node, relation_id=-1, access=text)
     for step in reversed(chain):
         if step is not sorts[0]:
             made = step.with_inputs((made,))
         elif isinstance(step, Limit):
-            made = replace(step, input=made, order_by=())
+            made = replace(step, input=made, order_by=(), ties=())
+    if tied:  # the last of the rows has equals, and of them not all are asked for
+        made = replace(node, relation_id=-1, access=text)
+        for step in reversed(chain):
+            made = step.with_inputs((made,))
+        return made, replace(asker.view, given={-1: pa.Table.from_batches([rows])})
     if rows.num_rows > FAST_ROWS_MAX or not is_simple(made):
         return None  # DuckDB would not keep the order
     return made, replace(asker.view, given={-1: pa.Table.from_batches([rows])})
@@ -398,8 +403,9 @@ def _first_rows(
     wanted: Sequence[tuple[Expr, bool, bool]],
     most: int | None,
     asker: Asker,
-) -> tuple[pa.RecordBatch, Access] | None:
-    """The rows of the first index whose order it is, at most `most` of them."""
+) -> tuple[pa.RecordBatch, Access, bool] | None:
+    """The rows of the first index whose order it is, at most `most` of them, or those and all that
+    are equal to the last one (True)."""
     parts = [] if predicate is None else conjuncts(predicate)
     conditions = list(conditions_of(parts))
     state = snapshot.state
@@ -419,12 +425,20 @@ def _first_rows(
             continue
         start, end = index.span(asked[0]) if asked else (0, 0)
         backward = bool(order[0])
+        tied = False
         if most is not None and end - start > most:
-            start, end = (end - most, end) if backward else (start, start + most)
+            kept = (end - most, end) if backward else (start, start + most)
+            if most:
+                columns = fixed + len(keys)
+                first, last = index.peers(kept[0] if backward else kept[1] - 1, columns)
+                tied = first < kept[0] if backward else last > kept[1]
+                if tied:
+                    kept = (max(start, first), end) if backward else (start, min(end, last))
+            start, end = kept
         if end - start > most_rows(state):
             continue
         rows = index.rows(start, end)
-        return take(state, rows[::-1].copy() if backward else rows), access
+        return take(state, rows[::-1].copy() if backward else rows), access, tied
     return None
 
 

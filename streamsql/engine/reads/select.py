@@ -56,12 +56,13 @@ def bind_select(
     """Bind and optimize. Raises: errors of binding, with positions."""
     from streamsql.plan.binder import bind_query
     from streamsql.plan.optimizer import optimize
+    from streamsql.plan.optimizer.ties import without_bare_limits
 
     tree, scope, versions = mark_versions(tree, scope)
     context = scope.context(parameter_types=list(declared), text=text)
     slots = bind_versions(versions, context)
     bound = bind_query(tree, context)
-    plan = optimize(bound.plan)
+    plan = without_bare_limits(optimize(bound.plan))
     relations = frozenset(s.relation_id for s in scans(plan))
     columns = result_columns(bound.plan.schema, bound.origins, scope.catalog)
     return BoundSelect(

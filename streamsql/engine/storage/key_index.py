@@ -162,6 +162,13 @@ class KeyIndex:
     def _rank(self, values: Sequence[pa.Array], above: bool) -> int:
         return int(self.order.prefix_rank(values, above=above))
 
+    def peers(self, position: int, columns: int) -> tuple[int, int]:
+        """The positions of the rows that agree with the one at a position in the first so many
+        keys: [first, last)."""
+        entry = self.order.read(self.order.positions(position, position + 1))
+        prefix = entry.values[:columns]
+        return self._rank(prefix, False), self._rank(prefix, True)
+
     def rows(self, start: int, end: int) -> Int64Array:
         """Numbers of the stored rows at these positions, in the order of the keys."""
         self.lookups += 1

@@ -274,9 +274,9 @@ def make_ordered(call: AggregateCall, append_only: bool) -> Accumulator | None:
 
 
 def make_beside(call: AggregateCall, append_only: bool) -> Accumulator | None:
-    """The accumulator of arg_min(x, y) or arg_max(x, y): x in the order of y."""
-    by = call.args[1]
-    if not can_order(by.type.arrow):
+    """The accumulator of arg_min(x, y) or arg_max(x, y): x in the order of y, then of ORDER BY."""
+    by = SortKey(expr=call.args[1], descending=call.function == "arg_max")
+    keys = (by, *call.order_by)
+    if not all(can_order(k.expr.type.arrow) for k in keys):
         return None
-    down = call.function == "arg_max"
-    return End(call, (SortKey(expr=by, descending=down, nulls_first=False),), append_only)
+    return End(call, keys, append_only)

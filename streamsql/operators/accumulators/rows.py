@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import InvariantViolation
-from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr, Literal
+from streamsql.functions.expressions import AggregateCall, Cast, ColumnRef, Expr, Literal
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.ties import tie_of
 from streamsql.state.column_store import ColumnStore
 
 SPARE_ROWS = 4096
@@ -124,9 +125,12 @@ def positive_first(
 
 
 def expression_column(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
-    """A ColumnRef or Literal over a batch (all that aggregates may hold after binding)."""
+    """A ColumnRef, Literal or tie over a batch: all that aggregates may hold after binding."""
     if isinstance(expr, ColumnRef):
         return batch.column(expr.index)
+    if isinstance(expr, Cast):
+        tie = tie_of(expr)
+        return tie.values(batch.column(tie.index))
     if isinstance(expr, Literal):
         from streamsql.functions.literals import to_arrow_scalar
 

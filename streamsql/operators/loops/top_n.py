@@ -1,15 +1,19 @@
 """The first rows of each partition where rows only come: short lists, worst row first.
 
 A list starts at `head[partition]` and goes by `better` to the best row. Keys are `width` int64
-words, compared one after the other; lower is better. By entry: `row` (its number in the store),
-`words`.
+words, compared one after the other; lower is better. Behind them stand texts, looked up in the
+rows where all numbers are equal: the last words of a key say which of them are NULL. By entry:
+`row` (its number in the store), `words`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from streamsql.kernels.bits import load_i32, load_i64
+from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK
 from streamsql.kernels.jit import device, kernel
+from streamsql.kernels.ordered_nodes import compare_bytes
 
 NONE = -1
 FRESH, FREE, EQUAL = 0, 1, 2
@@ -18,12 +22,43 @@ came to stand beside an equal one."""
 
 
 @device
-def _order(words: Any, a: int, others: Any, b: int, width: int) -> int:
-    """-1, 0 or 1: the key at position a of `words` against the one at b of `others`."""
-    for w in range(width):
-        x, y = words[a * width + w], others[b * width + w]
+def _text(row: int, base: int, c: int, fresh: Any, stored: Any) -> tuple[int, int]:
+    """(address, bytes) of text c of a row: from `base` on rows of this batch, by their offsets and
+    data; below it rows of the store, by chunk."""
+    if row >= base:
+        offsets = fresh[c, 0] + 4 * (row - base)
+        start = load_i32(offsets)
+        return fresh[c, 1] + start, load_i32(offsets + 4) - start
+    chunk, at = row >> CHUNK_BITS, row & CHUNK_MASK
+    offsets = stored[c, chunk, 0]
+    if stored[c, chunk, 1]:
+        start = load_i64(offsets + 8 * at)
+        return stored[c, chunk, 2] + start, load_i64(offsets + 8 * at + 8) - start
+    start = load_i32(offsets + 4 * at)
+    return stored[c, chunk, 2] + start, load_i32(offsets + 4 * at + 4) - start
+
+
+@device
+def _order_rows(
+    keys: Any, i: int, words: Any, e: int, width: int, base: int, row: Any, fresh: Any, stored: Any
+) -> int:  # fmt: skip
+    """-1, 0 or 1: row i of the batch against an entry."""
+    texts = fresh.shape[0]
+    for w in range(width - texts):
+        x, y = keys[i * width + w], words[e * width + w]
         if x != y:
             return -1 if x < y else 1
+    for c in range(texts):
+        w = width - texts + c
+        x, y = keys[i * width + w], words[e * width + w]
+        if x != y:
+            return -1 if x < y else 1
+        if x == 0:
+            a, a_size = _text(base + i, base, c, fresh, stored)
+            b, b_size = _text(row[e], base, c, fresh, stored)
+            order = compare_bytes(a, a_size, b, b_size)
+            if order != 0:
+                return order
     return 0
 
 
@@ -120,11 +155,13 @@ def lists(parts: Any, head: Any, size: Any, better: Any, row: Any, starts: Any, 
 def insert(
     parts: Any, keys: Any, width: int, limit: int, base: int,
     head: Any, size: Any, better: Any, row: Any, words: Any, free: Any, numbers: Any,
-    alive: Any, evicted: Any,
+    alive: Any, evicted: Any, fresh: Any, stored: Any,
 ) -> int:  # fmt: skip
     """Put each row into its list if it is among the first `limit`. Row i gets the number base + i.
 
-    alive: uint8[n], out: which of the rows are in a list at the end. evicted: numbers below `base`
+    fresh: int64[texts, 2], where the batch's offsets and data are; stored: int64[texts, chunks,
+    3], where the store's offsets are, whether they have 8 bytes, and where its data are. alive:
+    uint8[n], out: which of the rows are in a list at the end. evicted: numbers below `base`
     that fell out of a list. Returns how many.
     """
     gone = 0
@@ -132,11 +169,11 @@ def insert(
         p = parts[i]
         full = size[p] >= limit
         worst = head[p]
-        if full and _order(keys, i, words, worst, width) >= 0:
+        if full and _order_rows(keys, i, words, worst, width, base, row, fresh, stored) >= 0:
             continue
         below, above = NONE, worst
         while above >= 0:
-            order = _order(keys, i, words, above, width)
+            order = _order_rows(keys, i, words, above, width, base, row, fresh, stored)
             if order >= 0:
                 numbers[EQUAL] += order == 0
                 break

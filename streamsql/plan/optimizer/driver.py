@@ -20,6 +20,7 @@ from streamsql.plan.optimizer.prune import prune_columns
 from streamsql.plan.optimizer.pushdown import push_down_predicates
 from streamsql.plan.optimizer.scalar_subqueries import unnest_scalar_subqueries
 from streamsql.plan.optimizer.simplify import simplify_expressions
+from streamsql.plan.optimizer.ties import break_ties
 from streamsql.plan.visit import map_node, node_expressions, transform_plan, walk_plan
 
 Rule = Callable[[LogicalPlan], LogicalPlan]
@@ -36,6 +37,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("drop dead branches", drop_dead_branches),
     ("prune columns", prune_columns),
     ("merge projections", merge_projects),
+    ("break ties", break_ties),
 )
 """(name, rule): each takes a whole plan and gives an equivalent one with the same schema."""
 

@@ -52,7 +52,8 @@ def ties_sql(low: Lowering, node: Limit, env: Env) -> str:
     sql = f"SELECT {low.columns(node, source.row)} FROM {source.sql}"
     kept = []
     if offset is not None:
-        kept.append(f"row_number() OVER (ORDER BY {order}) > {offset}")
+        total = low.order(node.order_by + node.ties, source.row, env)
+        kept.append(f"row_number() OVER (ORDER BY {total}) > {offset}")
     if limit is not None:
         kept.append(f"rank() OVER (ORDER BY {order}) <= {limit} + {offset or 0}")
     if kept:

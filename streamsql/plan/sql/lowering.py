@@ -170,7 +170,8 @@ class Lowering:
         return sql
 
     def _tail(self, node: Sort | Limit, row: Row, env: Env) -> str:
-        sql = f" ORDER BY {self.order(node.order_by, row, env)}" if node.order_by else ""
+        keys = node.order_by + (node.ties if isinstance(node, Limit) else ())
+        sql = f" ORDER BY {self.order(keys, row, env)}" if keys else ""
         if isinstance(node, Limit):
             from streamsql.plan.sql.limits import bounds_sql
 
@@ -305,7 +306,7 @@ def _distinct(low: Lowering, plan: Distinct, env: Env) -> str:
 def _distinct_on(low: Lowering, plan: DistinctOn, env: Env) -> str:
     source = low.item(plan.input, env)
     keys = ", ".join(source.row(k) for k in plan.keys)
-    order = low.order(plan.order_by, source.row, env)
+    order = low.order(plan.order_by + plan.ties, source.row, env)
     over = f"PARTITION BY {keys}" if keys else ""
     over += f" ORDER BY {order}" if order else ""
     return (
