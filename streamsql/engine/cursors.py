@@ -247,4 +247,6 @@ def change_batch(version: int, delta: Delta, schema: Schema) -> pa.RecordBatch:
 def check_scroll(cursor: Cursor, scroll: bool) -> None:
     """Raises: ObjectNotInPrerequisiteState (55000) for SCROLL over a stream."""
     if scroll and not isinstance(cursor, QueryCursor):
-        raise ObjectNotInPrerequisiteState("a SUBSCRIBE cursor can not scroll")
+        raise ObjectNotInPrerequisiteState(
+            "a SUBSCRIBE cursor can not scroll", hint="Leave SCROLL out, and FETCH forward only."
+        )

@@ -21,7 +21,6 @@ from streamsql.core.clock import Clock, ManualClock, SystemClock
 from streamsql.core.delta import Delta
 from streamsql.core.errors import (
     AdminShutdown,
-    ObjectNotInPrerequisiteState,
     StreamSqlError,
     UndefinedTable,
 )
@@ -248,16 +247,14 @@ class Engine:
             layout = self.catalog.layouts[oid]
             return layout.table(self.virtual(layout.of))
         relation = self.catalog.relations.get(oid)
-        if relation is None:
-            raise UndefinedTable(
-                "a relation of the query was dropped by another session",
-                hint="Run the statement again: it says which.",
-            )
-        if relation.kind == "system":
+        if relation is not None and relation.kind == "system":
             return self.system.table(relation.name)
-        if relation.kind == "source":
+        if relation is not None and relation.kind == "source":
             return self.ingest.sample(oid)
-        raise ObjectNotInPrerequisiteState(f'relation "{relation.name}" was dropped or not built')
+        raise UndefinedTable(
+            "a relation of the query was dropped by another session",
+            hint="Run the statement again: it says which.",
+        )
 
     def view_failure(self, view: ViewState) -> Exception | None:
         """Why reads of a view give an error, or None. A view over a failed one has no right rows

@@ -17,7 +17,6 @@ from streamsql.core.errors import (
     FeatureNotSupported,
     InvalidObjectDefinition,
     StreamSqlError,
-    UndefinedTable,
     UniqueViolation,
 )
 from streamsql.core.schema import Schema
@@ -97,12 +96,11 @@ class Indexes:
     def build(self, index: Relation, built: Built) -> KeyIndex:
         """The index of a CREATE INDEX, over rows that are there or made by the same request.
 
-        Raises: UniqueViolation (23505), UndefinedTable (42P01).
+        Raises: UniqueViolation (23505).
         """
         oid = owner_oid(index)
         state = built.tables.get(oid) or built.views.get(oid) or self.state_of(oid)
-        if state is None:
-            raise UndefinedTable("the relation was dropped by another session")
+        assert state is not None, "its definition was checked against the catalog"
         return self.create(index, built.catalog, state)
 
     def create(self, index: Relation, catalog: Catalog, state: State) -> KeyIndex:

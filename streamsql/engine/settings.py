@@ -7,6 +7,7 @@ unless it can make no difference to an answer (`quiet`).
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
@@ -335,6 +336,16 @@ ALIASES = {
 BY_NAME: Mapping[str, Setting] = {s.name.lower(): s for s in SETTINGS}
 
 
+def _unrecognized(name: str) -> UndefinedObject:
+    close = difflib.get_close_matches(name.lower(), BY_NAME, n=1, cutoff=0.7)
+    return UndefinedObject(
+        f'unrecognized configuration parameter "{name}"',
+        hint=f'Perhaps you meant "{BY_NAME[close[0]].name}".'
+        if close
+        else "SHOW ALL lists those that there are; options of a relation stand in its WITH (…).",
+    )
+
+
 def find(name: str) -> Setting:
     """The variable of that name; a name with a dot is a custom variable, as in PostgreSQL.
 
@@ -347,7 +358,7 @@ def find(name: str) -> Setting:
         return found
     if "." in key and not key.startswith("streamsql."):
         return Setting(key, "", inert=True)
-    raise UndefinedObject(f'unrecognized configuration parameter "{name}"')
+    raise _unrecognized(name)
 
 
 class Variables:
@@ -384,7 +395,7 @@ class Variables:
         if key in self._defaults:
             return self._defaults[key]
         if key not in BY_NAME:
-            raise UndefinedObject(f'unrecognized configuration parameter "{name}"')
+            raise _unrecognized(name)
         return setting.default
 
     def set(self, name: str, value: str | None) -> str:

@@ -88,7 +88,8 @@ class ChangeStream:
             if state is None:
                 raise FeatureNotSupported(
                     f'cannot subscribe to "{relation.name}"',
-                    hint="Subscribe to a table, a view, or a query in parentheses.",
+                    hint="COMMIT the transaction that creates it; or subscribe to a table, a view,"
+                    " or a query in parentheses.",
                 )
             if self.ephemeral and first < state.log.floor:
                 raise FeatureNotSupported(

@@ -79,7 +79,10 @@ def _time_of(milliseconds: str) -> str:
     try:
         time = datetime(1970, 1, 1) + timedelta(milliseconds=int(milliseconds))
     except OverflowError as error:
-        raise InvalidParameterValue(f"SINCE can not be {milliseconds}") from error
+        raise InvalidParameterValue(
+            f"SINCE can not be {milliseconds}",
+            hint="In the dialect of RisingWave a number counts milliseconds since 1970.",
+        ) from error
     return f"'{time.isoformat(' ')}+00'"
 
 

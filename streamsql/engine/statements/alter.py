@@ -58,11 +58,13 @@ def run(session: Session, statement: Alter, values: tuple[Literal, ...], declare
         )
     for attempt in range(ATTEMPTS):
         found = session.catalog.resolve(statement.name, session.search_path)
+        kinds = KINDS[statement.kind] if found is None else ()  # for the message
         if found is None and statement.arguments.get("if_exists"):
             name = ".".join(statement.name)
-            session.notice(f'relation "{name}" does not exist, skipping')
+            kind = "subscription" if kinds == ("subscription",) else "relation"
+            session.notice(f'{kind} "{name}" does not exist, skipping')
             return Result(tag)
-        relation = session.catalog.lookup(statement.name, session.search_path)
+        relation = session.catalog.lookup(statement.name, session.search_path, kinds=kinds)
         check_kind(relation, statement)
         try:
             action(session, statement, relation)

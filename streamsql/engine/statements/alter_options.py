@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamsql.core.errors import FeatureNotSupported, WrongObjectType
+from streamsql.core.errors import InvariantViolation, WrongObjectType
 from streamsql.dialect.statements import Alter, CreateTable, CreateView
 from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import CreateRelation, DdlOp
@@ -77,13 +77,13 @@ def rebuilt_with(redefinition: Redefinition, view: Relation) -> list[DdlOp]:
 
 
 def with_options(relation: Relation, options: dict[str, str]) -> Relation:
-    """The relation with these options. Raises: FeatureNotSupported (0A000)."""
+    """The relation with these options, in its text too."""
     sql = DefinitionText(relation.sql).with_options(options)
     read = read_definition(sql, relation)
     wanted = {**relation.options, **options}
     if not isinstance(read, CreateTable | CreateView) or dict(read.options) != wanted:
-        raise FeatureNotSupported(
-            f"the options of {describe(relation)} can not be changed in its definition",
+        raise InvariantViolation(
+            f"the options of {describe(relation)} were not found in its definition",
             hint="Create it anew with the options wanted.",
         )
     return replace(relation, sql=sql, statement=read, options=wanted)

@@ -19,6 +19,7 @@ from streamsql.core.errors import (
     DuplicateColumn,
     FeatureNotSupported,
     InvalidTableDefinition,
+    InvariantViolation,
     NotNullViolation,
     ObjectNotInPrerequisiteState,
     StreamSqlError,
@@ -81,10 +82,7 @@ def readable(relation: Relation) -> str:
 
 
 def redefined(relation: Relation, sql: str | None, columns: Schema) -> Relation:
-    """The table with another text, which has to define exactly these columns.
-
-    Raises: FeatureNotSupported (0A000) if the text can not be changed so.
-    """
+    """The table with another text, which has to define exactly these columns."""
     statement = None if sql is None else read_definition(sql, relation)
     if sql is None or not isinstance(statement, CreateTable):
         raise cannot_edit(relation)
@@ -93,9 +91,9 @@ def redefined(relation: Relation, sql: str | None, columns: Schema) -> Relation:
     return replace(relation, sql=sql, statement=statement, columns=columns)
 
 
-def cannot_edit(relation: Relation) -> FeatureNotSupported:
-    """The text of the definition has a form that no edit is known for."""
-    return FeatureNotSupported(
+def cannot_edit(relation: Relation) -> InvariantViolation:
+    """The text of the definition has a form that no edit is known for: there is none such."""
+    return InvariantViolation(
         f'the definition of table "{relation.name}" can not be changed that way',
         hint="Create a new table, copy the rows with INSERT ... SELECT, and SWAP WITH it.",
     )
@@ -157,7 +155,10 @@ def rename_column(session: Session, statement: Alter, relation: Relation) -> Non
     old, new = statement.arguments["column"], statement.arguments["new_name"]
     if relation.kind in ("index", "source", "subscription"):
         unconnected(relation, "rename columns")
-        raise WrongObjectType(f"cannot rename columns of {describe(relation)}")
+        raise WrongObjectType(
+            f"cannot rename columns of {describe(relation)}",
+            hint="Rename the column of the relation it stands on, or create it anew.",
+        )
     unconnected(relation, "rename columns")
     at = position_of_column(relation, old)
     if relation.columns.index(new) >= 0:

@@ -99,7 +99,10 @@ def open_cursor(session: Session, statement: DeclareCursor) -> SubscriptionCurso
     engine = session.engine
     recording = engine.recordings.get(relation.oid)
     if recording is None:
-        raise UndefinedObject(f'subscription "{relation.name}" is not there yet')
+        raise UndefinedObject(
+            f'subscription "{relation.name}" is not there yet',
+            hint="COMMIT the transaction that creates it.",
+        )
     recording.trim()
     if statement.full:
         with engine.lock:
@@ -129,7 +132,9 @@ def _since(session: Session, recording: Recording, since: str | None) -> Subscri
         return SubscriptionCursor(recording, version)
     us = instant(_unquoted(text), session.timezone)
     if us > engine.clock_us():
-        raise InvalidParameterValue("SINCE is in the future")
+        raise InvalidParameterValue(
+            "SINCE is in the future", hint="SINCE now() begins with what comes from now on."
+        )
     if us < engine.clock_us() - recording.retention_us:
         raise InvalidParameterValue(
             "SINCE is before what the subscription retains",
