@@ -6,7 +6,7 @@ nodes are frozen and hashable, so equal sub-expressions compare equal and plans 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -246,7 +246,7 @@ def conjuncts(predicate: Expr) -> list[Expr]:
     return [predicate]
 
 
-def conjunction(parts: list[Expr]) -> Expr:
+def conjunction(parts: Sequence[Expr]) -> Expr:
     """AND of the parts; TRUE for none."""
     if not parts:
         return TRUE

@@ -74,6 +74,7 @@ OPERATORS: tuple[tuple[type[plan.LogicalPlan], Lower], ...] = (
     (plan.Window, over.lower),
     (plan.RecursiveCte, recursive.lower),
     (plan.Sort, general.lower_sort),
+    (plan.Limit, general.lower_offset),
     (plan.LogicalPlan, general.lower),
 )
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from streamsql.circuit.operator import Operator
 from streamsql.core.schema import Column, Schema
-from streamsql.functions.expressions import ColumnRef
+from streamsql.core.types import BIGINT
+from streamsql.functions.expressions import ColumnRef, Literal
 from streamsql.operators.arrange import Arrange, add_arrange
 from streamsql.operators.builder import Builder
 from streamsql.operators.map import add_map, move
@@ -86,3 +87,17 @@ def _facts(below: Operator, made: Operator, node: LogicalPlan, keys: Keys) -> No
 def lower_sort(node: plan.Sort, build: Builder) -> int | None:
     """ORDER BY has no meaning for the content of a view."""
     return build.lower(node.input)
+
+
+def lower_offset(node: plan.Limit, build: Builder) -> int | None:
+    """OFFSET n without a limit: all rows but the first n."""
+    skipped = node.offset
+    if node.limit not in (None, Literal(value=None, type=BIGINT)) or node.with_ties:
+        return None
+    if not isinstance(skipped, Literal) or not skipped.value or not node.order_by:
+        return None
+    first = replace(node, limit=skipped, offset=None)
+    rest = plan.SetOperation(
+        schema=node.schema, left=node.input, right=first, kind="except", all=True
+    )
+    return build.lower(rest)

@@ -6,11 +6,18 @@ Algebra:  of `a NOT IN (SELECT b FROM r WHERE c)`, where c may compare with the 
           So (σ a NOT NULL (l) ▷[a = b, c] r) ▷[c] (σ b NULL (r))  ∪  σ a NULL (l) ▷[c] r.
           What the schema says can not be NULL needs no part of its own; with neither, NOT IN is the
           plain anti join.
+          Of several columns, a member may match (so that the row goes) if each pair of values is
+          equal or has a NULL. Left rows are told apart by which of their values are NULL, and of
+          those that are not, by which of the member's are: an anti join by the others, for each.
 Cost:     that of the anti joins. Without c only whether r (or its NULLs) is empty matters, and that
           is one row; when it turns, every left row turns, as it must.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BOOLEAN
@@ -26,9 +33,13 @@ from streamsql.operators.builder import Builder
 from streamsql.plan import nodes as plan
 from streamsql.plan.visit import shift_columns
 
+T = TypeVar("T")
+NULLABLE_MAX = 3
+"""Columns that may be NULL: with n of them there are up to 3 to the n anti joins."""
+
 
 def lower(node: plan.Join, build: Builder) -> int | None:
-    """An anti join of NOT IN: of one column, or of columns that are never NULL."""
+    """An anti join of NOT IN: few of its columns may be NULL."""
     if not node.null_aware or node.kind != "anti" or node.lateral or node.condition is None:
         return None
     members: list[Expr] = []
@@ -41,26 +52,52 @@ def lower(node: plan.Join, build: Builder) -> int | None:
     both = Schema((*node.left.schema.columns, *node.right.schema.columns))
     if not any(_nullable(side, both) for m in members for side in m.children()):
         return build.lower(_anti(node.left, node.right, [*members, *rest]))
-    equality = members[0]
-    if len(members) > 1 or not (isinstance(equality, Call) and equality.function == "eq"):
+    pairs = [m.args for m in members if isinstance(m, Call) and m.function == "eq"]
+    doubtful = sum(_nullable(a, both) or _nullable(b, both) for a, b in pairs)
+    if len(pairs) < len(members) or doubtful > NULLABLE_MAX:
         return None
-    return build.lower(_expanded(node, equality, rest, both))
+    return build.lower(_expanded(node, members, rest, both))
 
 
-def _expanded(node: plan.Join, equality: Call, rest: list[Expr], both: Schema) -> plan.LogicalPlan:
+def _expanded(
+    node: plan.Join, members: list[Expr], rest: list[Expr], both: Schema
+) -> plan.LogicalPlan:
     """The anti joins of the docstring."""
-    left, right = node.left, node.right
-    a, b = equality.args
-    width = len(left.schema)
-    known = _filter(left, "is_not_null", a) if _nullable(a, both) else left
-    found: plan.LogicalPlan = _anti(known, right, [equality, *rest])
-    if _nullable(b, both):
-        unknown = _filter(right, "is_null", shift_columns(b, -width))
-        found = _anti(found, unknown if rest else _any_row(unknown), rest)
-    if not _nullable(a, both):
-        return found
-    none = _anti(_filter(left, "is_null", a), right if rest else _any_row(right), rest)
-    return plan.SetOperation(schema=node.schema, left=found, right=none, kind="union", all=True)
+    sides = [m.children() for m in members]
+    nullable = [i for i, (a, _) in enumerate(sides) if _nullable(a, both)]
+    whole: plan.LogicalPlan | None = None
+    for unknown in _subsets(nullable):
+        left: plan.LogicalPlan = node.left
+        for i in nullable:
+            left = _filter(left, "is_null" if i in unknown else "is_not_null", sides[i][0])
+        part = _kept(node, left, [m for i, m in enumerate(members) if i not in unknown], rest, both)
+        whole = part if whole is None else plan.SetOperation(
+            schema=node.schema, left=whole, right=part, kind="union", all=True
+        )  # fmt: skip
+    assert whole is not None
+    return whole
+
+
+def _kept(
+    node: plan.Join, left: plan.LogicalPlan, members: list[Expr], rest: list[Expr], both: Schema
+) -> plan.LogicalPlan:
+    """Left rows, whose values in `members` are known, that no row of the right may equal."""
+    width = len(node.left.schema)
+    nullable = [m for m in members if _nullable(m.children()[1], both)]
+    found = left
+    for unknown in _subsets(nullable):
+        right: plan.LogicalPlan = node.right
+        for m in unknown:
+            right = _filter(right, "is_null", shift_columns(m.children()[1], -width))
+        on = [*(m for m in members if m not in unknown), *rest]
+        found = _anti(found, right if on else _any_row(right), on)
+    return found
+
+
+def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """All of them, the empty one first."""
+    for size in range(len(items) + 1):
+        yield from itertools.combinations(items, size)
 
 
 def _nullable(expr: Expr, schema: Schema) -> bool:

@@ -19,6 +19,8 @@ QUERIES = [
     "SELECT * FROM t0 WHERE k <> ALL (SELECT w FROM t1)",
     "SELECT * FROM t0 a WHERE k NOT IN (SELECT v FROM t0)",
     "SELECT * FROM t0 WHERE (k, v) NOT IN (SELECT k, w FROM t1)",
+    "SELECT * FROM t0 WHERE (k, v) NOT IN (SELECT k, w FROM t1 WHERE t1.u = t0.s)",
+    "SELECT * FROM t0 WHERE (k, v, s) NOT IN (SELECT k, w, u FROM t1 WHERE k IS NOT NULL)",
 ]
 
 
@@ -51,7 +53,8 @@ def test_a_null_on_the_right_empties_the_view_and_its_going_fills_it() -> None:
 @pytest.mark.parametrize(("query", "how"), [
     ("SELECT id FROM l WHERE a NOT IN (SELECT b FROM r)", "incremental"),
     ("SELECT id FROM l WHERE id NOT IN (SELECT id FROM r)", "incremental"),
-    ("SELECT id FROM l WHERE (id, a) NOT IN (SELECT id, 1 FROM r)", "recompute"),
+    ("SELECT id FROM l WHERE (id, a) NOT IN (SELECT id, b FROM r)", "incremental"),
+    ("SELECT id FROM l WHERE (a, a, a, a) NOT IN (SELECT b, b, b, b FROM r)", "recompute"),
 ])  # fmt: skip
 def test_explain_says_how(query: str, how: str) -> None:
     with streamsql.connect() as db:

@@ -125,6 +125,8 @@ def _project(plan: Project) -> Lifted | None:
 
 
 def _join(plan: Join) -> Lifted | None:
+    if plan.kind in ("semi", "anti") and not plan.lateral:
+        return _semi_join(plan)
     if plan.lateral or plan.kind not in ("inner", "cross", "left"):
         return None
     left = lift(plan.left)
@@ -158,6 +160,32 @@ def _join(plan: Join) -> Lifted | None:
     if m == n:
         return Lifted(joined, tuple(conditions))
     return _reordered(joined, where, n + k, tuple(conditions))
+
+
+def _semi_join(plan: Join) -> Lifted | None:
+    """What is asked of the left rows is lifted; what the right side compares with the outer row
+    becomes part of the join where the left side compares with the same."""
+    left, right = lift(plan.left), lift(plan.right)
+    own = [] if plan.condition is None else conjuncts(plan.condition)
+    if left is None or right is None or any(refers_outside(p) for p in own):
+        return None
+    if plan.null_aware and right.conditions:
+        return None
+    n, m = len(plan.left.schema), len(left.plan.schema)
+    where = {i: i if i < n else i - n + m for i in range(n + len(plan.right.schema))}
+    parts = [remap_columns(p, where) for p in own]
+    known = [equality_sides(c) for c in left.conditions]
+    for pair in map(equality_sides, right.conditions):
+        same = [k[0] for k in known if k is not None and pair is not None and k[1] == pair[1]]
+        if pair is None or not same or may_raise(pair[0]) or may_raise(same[0]):
+            return None
+        args = (same[0], shift_columns(pair[0], m))
+        parts.append(Call(function="eq", args=args, type=BOOLEAN))
+    condition = conjunction(parts) if parts else None
+    joined = replace(
+        plan, schema=left.plan.schema, left=left.plan, right=right.plan, condition=condition
+    )
+    return Lifted(joined, left.conditions)
 
 
 def _reordered(

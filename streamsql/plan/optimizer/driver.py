@@ -14,6 +14,7 @@ from streamsql.plan.optimizer.inherited_order import inherit_order
 from streamsql.plan.optimizer.join_order import order_joins
 from streamsql.plan.optimizer.jsonb_keys import compare_jsonb_by_value
 from streamsql.plan.optimizer.lateral import unnest_laterals
+from streamsql.plan.optimizer.marks import unnest_marks
 from streamsql.plan.optimizer.membership import unnest_membership
 from streamsql.plan.optimizer.projects import merge_projects
 from streamsql.plan.optimizer.prune import prune_columns
@@ -29,6 +30,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("order of subqueries", inherit_order),
     ("EXISTS and IN to semi joins", unnest_membership),
     ("scalar subqueries to joins", unnest_scalar_subqueries),
+    ("EXISTS, IN, ANY and ALL to joins", unnest_marks),
     ("LATERAL to joins", unnest_laterals),
     ("JSONB keys by value", compare_jsonb_by_value),
     ("push predicates down", push_down_predicates),
@@ -55,7 +57,7 @@ def optimize(plan: LogicalPlan) -> LogicalPlan:
     return plan
 
 
-_FOR_SUBQUERIES = (unnest_membership, unnest_scalar_subqueries)
+_FOR_SUBQUERIES = (unnest_membership, unnest_scalar_subqueries, unnest_marks)
 
 
 def has_subqueries(plan: LogicalPlan) -> bool:

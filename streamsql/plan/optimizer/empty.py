@@ -53,6 +53,8 @@ def _node(node: LogicalPlan) -> LogicalPlan:
         return nothing(node)
     if isinstance(node, Aggregate) and node.keys and is_empty(node.input):
         return nothing(node) if node.grouping_sets is None else node
+    if isinstance(node, Limit) and isinstance(node.limit, Literal) and node.limit.value == 0:
+        return nothing(node)
     if isinstance(node, Join):
         return _join(node)
     if isinstance(node, SetOperation):

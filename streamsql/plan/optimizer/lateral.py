@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import TRUE, Call, Expr, column, conjuncts
 from streamsql.functions.resolve import needs_guard
-from streamsql.plan.nodes import Aggregate, Filter, Join, LogicalPlan, Project, Values
+from streamsql.plan.binder.joins import join_schema
+from streamsql.plan.nodes import Aggregate, Filter, Join, LogicalPlan, Project, SetOperation, Values
 from streamsql.plan.optimizer.decorrelate import (
     as_join_condition,
     is_correlated,
@@ -14,6 +18,8 @@ from streamsql.plan.optimizer.decorrelate import (
     refers_outside,
     up_one_level,
 )
+from streamsql.plan.optimizer.domains import aggregated
+from streamsql.plan.optimizer.nearest import nearest
 from streamsql.plan.optimizer.predicates import condition_of, may_raise
 from streamsql.plan.optimizer.scalar_subqueries import empty_value
 from streamsql.plan.visit import replace_columns, transform_plan
@@ -29,7 +35,62 @@ def _node(node: LogicalPlan) -> LogicalPlan:
         return node
     if node.kind not in ("inner", "cross", "left"):
         return node
-    return _as_join(node) or _as_expressions(node) or _as_aggregate(node) or node
+    return (
+        _as_join(node)
+        or _as_expressions(node)
+        or _as_aggregate(node)
+        or _as_nearest(node)
+        or _as_union(node)
+        or node
+    )
+
+
+def _as_nearest(node: Join) -> LogicalPlan | None:
+    """The nearest row by some column: an ASOF join."""
+    if node.kind == "left" and node.condition not in (None, TRUE):
+        return None
+    width = len(node.left.schema)
+    found = nearest(node.right, width)
+    if found is None:
+        return None
+    kind = "asof_left" if node.kind == "left" else "asof"
+    filled = "left" if node.kind == "left" else "inner"
+    join = Join(
+        schema=join_schema(node.left.schema, found.right.schema, filled),
+        left=node.left, right=found.right, kind=kind, condition=found.condition,
+    )  # fmt: skip
+    return _over(node, join, found.values)
+
+
+def _as_union(node: Join) -> LogicalPlan | None:
+    """Rows of several sources are beside a row if those of each are."""
+    branches: list[LogicalPlan] = []
+    if isinstance(node.right, Values) and 1 < len(node.right.rows) <= BRANCHES_MAX:
+        if node.kind == "left" and node.condition not in (None, TRUE):
+            return None
+        one = Values(schema=Schema(()), rows=((),))
+        branches = [Project(schema=node.right.schema, input=one, exprs=r) for r in node.right.rows]
+    elif isinstance(node.right, SetOperation) and node.right.kind == "union" and node.right.all:
+        if node.kind == "left":
+            return None
+        branches = [node.right.left, node.right.right]
+    whole: LogicalPlan | None = None
+    for branch in branches:
+        part = replace(node, right=branch, lateral=is_correlated(branch))
+        if part.lateral:
+            joined = _node(part)
+            if joined is part:
+                return None
+        else:
+            joined = _joined(node, up_one_level(branch), conjuncts(node.condition or TRUE))
+        whole = joined if whole is None else SetOperation(
+            schema=node.schema, left=whole, right=joined, kind="union", all=True
+        )  # fmt: skip
+    return whole
+
+
+BRANCHES_MAX = 16
+"""Branches that are written out; the left side stands in each."""
 
 
 def _as_join(node: Join) -> LogicalPlan | None:
@@ -113,24 +174,19 @@ def _as_aggregate(node: Join) -> LogicalPlan | None:
         return None
     found = keyed(plan.input)
     if found is None:
-        return None
+        by_domain = aggregated(node.left, plan)
+        if by_domain is None or any(empty_value(call) is None for call in plan.aggregates):
+            return None
+        return _over(node, by_domain[0], _results(project, plan, by_domain[1]))
     keys = tuple(dict.fromkeys(found.keys))
     columns = found.plan.schema.select(keys).columns + plan.schema.columns
     grouped = Aggregate(
         schema=Schema(columns), input=found.plan, keys=keys, aggregates=plan.aggregates
     )
     width = len(node.left.schema)
-    results: list[Expr] = []
-    for i, call in enumerate(plan.aggregates):
-        empty = empty_value(call)
-        if empty is None:
-            return None
-        ref: Expr = column(width + len(keys) + i, call.type)
-        if empty.value is not None:
-            ref = Call(function="coalesce", args=(ref, empty), type=call.type)
-        results.append(ref)
-    if project is not None:
-        results = [replace_columns(e, lambda r: results[r.index]) for e in project.exprs]
+    if any(empty_value(call) is None for call in plan.aggregates):
+        return None
+    results = _results(project, plan, width + len(keys))
     lifted = found.lifted(grouped, [keys.index(k) for k in found.keys])
     conditions = [as_join_condition(c, width) for c in lifted.conditions]
     right = up_one_level(grouped)
@@ -138,8 +194,28 @@ def _as_aggregate(node: Join) -> LogicalPlan | None:
     join = Join(
         schema=schema, left=node.left, right=right, kind="left", condition=condition_of(conditions)
     )
+    return _over(node, join, results)
+
+
+def _results(project: Project | None, plan: Aggregate, first: int) -> list[Expr]:
+    """The subquery's columns, where the aggregates are columns from `first` on, or NULL in a row
+    without a group."""
+    results: list[Expr] = []
+    for i, call in enumerate(plan.aggregates):
+        empty = empty_value(call)
+        ref: Expr = column(first + i, call.type)
+        if empty is not None and empty.value is not None:
+            ref = Call(function="coalesce", args=(ref, empty), type=call.type)
+        results.append(ref)
+    if project is None:
+        return results
+    return [replace_columns(e, lambda r: results[r.index]) for e in project.exprs]
+
+
+def _over(node: Join, join: Join, values: Sequence[Expr]) -> LogicalPlan:
+    """The left columns of the join and these values, where the node's condition holds."""
     left = tuple(column(i, c.type, c.name) for i, c in enumerate(node.left.schema))
-    out = Project(schema=node.schema, input=join, exprs=(*left, *results))
+    out = Project(schema=node.schema, input=join, exprs=(*left, *values))
     if node.condition in (None, TRUE):
         return out
     assert node.condition is not None

@@ -80,7 +80,7 @@ def _membership(part: Expr, width: int) -> Membership | None:
 
 
 def _exists(node: Subquery, width: int, negate: bool) -> Membership | None:
-    lifted = lift(_any_row(node.plan))
+    lifted = lift(any_row(node.plan))
     if lifted is None:
         return None
     conditions = [as_join_condition(c, width) for c in lifted.conditions]
@@ -91,7 +91,7 @@ def _exists(node: Subquery, width: int, negate: bool) -> Membership | None:
     return Membership(up_one_level(lifted.plan), condition_of(conditions), kind)
 
 
-def _any_row(plan: LogicalPlan) -> LogicalPlan:
+def any_row(plan: LogicalPlan) -> LogicalPlan:
     """What is left of a plan when only the presence of a row matters."""
     while _is_transparent(plan):
         plan = plan.inputs()[0]

@@ -20,7 +20,6 @@ from streamsql.functions.expressions import (
     ColumnRef,
     Expr,
     Literal,
-    OuterRef,
     Subquery,
     column,
     transform,
@@ -36,7 +35,9 @@ from streamsql.plan.optimizer.decorrelate import (
     lift,
     up_one_level,
 )
-from streamsql.plan.optimizer.predicates import condition_of, may_raise
+from streamsql.plan.optimizer.domains import aggregated
+from streamsql.plan.optimizer.nearest import nearest
+from streamsql.plan.optimizer.predicates import condition_of, holds_subquery, may_raise
 from streamsql.plan.properties import unique_keys
 from streamsql.plan.visit import (
     map_node,
@@ -77,18 +78,21 @@ def _node(node: LogicalPlan) -> LogicalPlan:
     values: dict[Subquery, Expr] = {}
     for subquery in found:
         joinable = _joinable(subquery, len(source.schema))
-        if joinable is None:
+        if joinable is not None:
+            source = _joined(source, joinable)
+            values[subquery] = joinable.value
             continue
-        source = _joined(source, joinable)
-        values[subquery] = joinable.value
+        found_by = _aggregate_by_domain(subquery, source)
+        if found_by is not None:
+            source, values[subquery] = found_by
     if not values:
         return node
-    return _rebuilt(node, source, values)
+    return with_values(node, source, values)
 
 
 def _joined(source: LogicalPlan, j: Joinable) -> Join:
     right = j.right.schema.columns
-    if j.kind == "left":
+    if j.kind in ("left", "asof_left"):
         right = tuple(Column(c.name, c.type) for c in right)
     return Join(
         schema=Schema(source.schema.columns + right),
@@ -99,9 +103,11 @@ def _joined(source: LogicalPlan, j: Joinable) -> Join:
     )
 
 
-def _rebuilt(
+def with_values(
     node: Project | Filter, source: LogicalPlan, values: dict[Subquery, Expr]
 ) -> LogicalPlan:
+    """The node over a wider input, whose row has the values of these subqueries."""
+
     def swap(e: Expr) -> Expr:
         return values.get(e, e) if isinstance(e, Subquery) else e
 
@@ -118,7 +124,16 @@ def _rebuilt(
 def _joinable(node: Subquery, width: int) -> Joinable | None:
     if not is_correlated(node.plan):
         return _uncorrelated(node, width)
-    return _correlated_aggregate(node, width) or _unique_lookup(node, width)
+    found = _correlated_aggregate(node, width) or _unique_lookup(node, width)
+    return found or _nearest(node, width)
+
+
+def _nearest(node: Subquery, width: int) -> Joinable | None:
+    """(SELECT x FROM … WHERE time <= outer ORDER BY time DESC LIMIT 1): an ASOF join."""
+    found = nearest(node.plan, width)
+    if found is None or holds_subquery(found.values[0]):
+        return None
+    return Joinable(found.right, found.condition, "asof_left", found.values[0])
 
 
 def _uncorrelated(node: Subquery, width: int) -> Joinable | None:
@@ -168,7 +183,7 @@ def _correlated_aggregate(node: Subquery, width: int) -> Joinable | None:
         project, plan = plan, plan.input
     if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
         return None
-    if project is not None and any(_reads_outside(e) for e in project.exprs):
+    if project is not None and any(holds_subquery(e) for e in project.exprs):
         return None
     lifted = lift(plan.input)
     if lifted is None or not lifted.conditions:
@@ -185,14 +200,28 @@ def _correlated_aggregate(node: Subquery, width: int) -> Joinable | None:
         side = as_join_condition(outer, width)
         key_ref = column(width + key, grouped.schema[key].type)
         conditions.append(Call(function="eq", args=(side, key_ref), type=BOOLEAN))
-    value = _value(project, plan, grouped, width)
+    value = _value(project, plan, width + len(grouped.keys), width)
     if value is None:
         return None
     return Joinable(up_one_level(grouped), condition_of(conditions), "left", value)
 
 
-def _reads_outside(expr: Expr) -> bool:
-    return any(isinstance(e, OuterRef | Subquery) for e in walk(expr))
+def _aggregate_by_domain(node: Subquery, source: LogicalPlan) -> tuple[LogicalPlan, Expr] | None:
+    """(SELECT sum(x) FROM … WHERE inner < outer): once for each outer value."""
+    project, plan = None, node.plan
+    if isinstance(plan, Project):
+        project, plan = plan, plan.input
+    if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
+        return None
+    if project is not None and any(holds_subquery(e) for e in project.exprs):
+        return None
+    if any(empty_value(call) is None for call in plan.aggregates):
+        return None
+    found = aggregated(source, plan)
+    if found is None:
+        return None
+    value = _value(project, plan, found[1], len(source.schema))
+    return None if value is None else (found[0], value)
 
 
 def _grouped(
@@ -217,9 +246,9 @@ def _grouped(
     return grouped, [keys.index(p) for p in positions]
 
 
-def _value(project: Project | None, plan: Aggregate, grouped: Aggregate, width: int) -> Expr | None:
-    """The subquery's value over [left, grouped]; a missing group is an aggregate over no rows."""
-    first = width + len(grouped.keys)
+def _value(project: Project | None, plan: Aggregate, first: int, width: int) -> Expr | None:
+    """The subquery's value over [left, right], where the aggregates are right's columns from
+    `first` on; a missing group is an aggregate over no rows."""
     results: list[Expr] = []
     for i, call in enumerate(plan.aggregates):
         ref: Expr = column(first + i, call.type, call_name(call.function))
@@ -231,7 +260,8 @@ def _value(project: Project | None, plan: Aggregate, grouped: Aggregate, width: 
         results.append(ref)
     if project is None:
         return results[0]
-    return replace_columns(project.exprs[0], lambda r: results[r.index])
+    whole = as_join_condition(project.exprs[0], width)
+    return replace_columns(whole, lambda r: r if r.index < width else results[r.index - width])
 
 
 def empty_value(call: AggregateCall) -> Literal | None:
