@@ -24,8 +24,8 @@ BY_KEY = [
     "SELECT k, v, string_agg(s, ',') OVER (PARTITION BY k ORDER BY v, s) FROM t0",
     "SELECT k, string_agg(s, '') OVER (PARTITION BY k, s), max(array[v]) OVER (PARTITION BY k) FROM t0",
     "SELECT t0.k, x FROM t0, LATERAL (SELECT w AS x FROM t1 WHERE t1.k = t0.k AND w > v ORDER BY w, u LIMIT 1) z",
-    "SELECT v FROM t0 WHERE v = ALL (SELECT w FROM t1 WHERE t1.k = t0.k)",
-    "SELECT k, (SELECT count(*) FROM t1 WHERE t1.k = t0.k AND w > v) FROM t0",
+    "SELECT v, x FROM t0, LATERAL (SELECT w AS x FROM t1 WHERE t1.k = t0.k UNION SELECT t0.v) z",
+    "SELECT k, (SELECT product(w) FROM t1 WHERE t1.k = t0.k AND w > v) FROM t0",
 ]
 WHOLE = [
     "SELECT v, string_agg(s, ',') OVER (ORDER BY v, k, s) FROM t0",

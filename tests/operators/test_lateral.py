@@ -78,7 +78,7 @@ def test_lateral_is_incremental_and_equals_batch_at_every_tick(sql: str) -> None
     "sql",
     [
         "SELECT t0.k, l.w FROM t0, LATERAL (SELECT w FROM t1 WHERE w > t0.v ORDER BY w, u LIMIT 1) l",
-        "SELECT t0.k, l.w FROM t0, LATERAL (SELECT w FROM t1 WHERE t1.k = t0.k UNION ALL "
+        "SELECT t0.k, l.w FROM t0, LATERAL (SELECT w FROM t1 WHERE t1.k = t0.k UNION "
         "SELECT t0.v) l",
         "SELECT t0.k, l.x FROM t0 LEFT JOIN LATERAL (SELECT coalesce(t0.v, w) AS x FROM t1 "
         "WHERE t1.k = t0.k) l ON true",
