@@ -38,7 +38,7 @@ def _words(text: str) -> frozenset[str]:
 
 # QUALIFY is ours: a clause of SELECT, so it can't follow a relation or an expression as its alias
 RESERVED = _words(_RESERVED) | {"QUALIFY"}
-TYPE_FUNCTION = _words(_TYPE_FUNCTION) | {"ASOF"}
+TYPE_FUNCTION = _words(_TYPE_FUNCTION)
 COLUMN_NAME = _words(_COLUMN_NAME)
 
 NOT_COLUMN = RESERVED | TYPE_FUNCTION

@@ -63,9 +63,18 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
     def _joined(self) -> list[exp.Expression]:
         """relation {JOIN relation …}."""
         found: list[exp.Expression] = [self.relation()]
-        while self.token.key in _JOIN_STARTS:
+        while self._at_join():
             found.append(self._join())
         return found
+
+    def _at_join(self) -> bool:
+        key = self.token.key
+        return key in _JOIN_STARTS and (key != "ASOF" or self._at_asof_join())
+
+    def _at_asof_join(self) -> bool:
+        """ASOF is a name like others elsewhere."""
+        return self.token.key == "ASOF" and self.peek().key in ("JOIN", "LEFT", "RIGHT", "FULL",
+                                                                "INNER")  # fmt: skip
 
     def _join(self) -> exp.Join:
         token = self.token
@@ -88,7 +97,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             return join
         # a LEFT JOIN b JOIN c ON … ON …: the second join belongs to the right side
         nested = []
-        while self.token.key in _JOIN_STARTS:
+        while self._at_join():
             nested.append(self._join())
         if nested:
             join.this.set("joins", nested)
@@ -234,7 +243,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             return True
         if token.kind is not Kind.WORD or token.key in NOT_TABLE_ALIAS:
             return False
-        if token.key in ("SEMI", "ANTI") and self.peek().key == "JOIN":
+        if self._at_asof_join() or (token.key in ("SEMI", "ANTI") and self.peek().key == "JOIN"):
             return False
         if token.key == "PARTITION" and self.peek().key == "BY":  # ksqlDB
             return False
