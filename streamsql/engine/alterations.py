@@ -6,32 +6,27 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import Delta, make_batch
 from streamsql.core.errors import (
     NotNullViolation,
     ObjectNotInPrerequisiteState,
-    StatementError,
     StreamSqlError,
+    UniqueViolation,
 )
 from streamsql.core.schema import Schema
-from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
-from streamsql.engine.ddl import AlterRelations, RowsChange, concurrent_update
-from streamsql.engine.definitions import program_of, watermark_policy
-from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.ddl import AlterRelations, RowsChange
+from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.layouts import Layout
+from streamsql.engine.new_columns import NewColumns
 from streamsql.engine.relations import Relation
+from streamsql.engine.side_check import validator
 from streamsql.engine.storage.changelog import ChangeLog
-from streamsql.engine.storage.table import TableState, row_ids
+from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import NO_NODE
 from streamsql.engine.tables import new_table_state
 
@@ -54,7 +49,9 @@ def alter(engine: Engine, op: AlterRelations, built: Built) -> None:
             _add_layout(engine, layout, built)
     for oid, old in before.items():
         relation = built.catalog.relations[oid]
-        _check_nulls(engine, old, relation, built)
+        if relation.kind == "table":
+            _check_nulls(engine, old, relation, built)
+            _check_constraints(engine, op, old, relation, built)
         if relation.kind == "materialized_view" and relation.suspended != old.suspended:
             _stop_or_start(engine, relation, built)
         elif relation.connector and (
@@ -71,9 +68,13 @@ def _change_rows(engine: Engine, change: RowsChange, old: Relation, built: Built
 
     oid = change.oid
     relation = built.catalog.relations[oid]
+    made = engine.jobs.table_of(oid)
     table = built.tables.get(oid) or engine.tables[oid]
-    built.tables[oid] = converted(table, relation, built.catalog, change)
-    built.tables[oid].log = converted_log(table, relation, built.catalog, change)
+    log = converted_log(table.log, old, relation, built.catalog, change)
+    if made is None:
+        made = converted(table, relation, built.catalog, change)
+    built.tables[oid] = made
+    made.log = log
     node = built.nodes[oid] if oid in built.nodes else engine.nodes[oid]
     policy = watermark_policy(relation.options)
     back: dict[int, int] = {p: i for i, p in enumerate(change.columns) if p is not None}
@@ -106,121 +107,54 @@ def converted(
     """The table's rows under its new definition; row ids and watermarks stay. rows: those of an
     older version.
 
-    Raises: SerializationFailure (40001) if the values of a new column are for other rows.
+    Raises: SerializationFailure (40001) if the values of a new column are for other rows; errors of
+    the expressions that give them; UniqueViolation (23505).
     """
     made = new_table_state(relation, catalog)
     made.next_row_id = table.next_row_id
     if made.tracker is not None and table.tracker is not None:
         made.tracker.state = table.tracker.state
-    fill = _Fill(change, relation.columns)
+    columns = NewColumns(change, table.relation, relation, catalog)
     for batch in (table.snapshot() if rows is None else rows).to_batches():
         if batch.num_rows:
-            hidden = [batch.column(i) for i in range(table.num_columns, batch.num_columns)]
-            columns = [
-                batch.column(at) if at is not None else fill.values(i, batch, table.num_columns)
-                for i, at in enumerate(change.columns)
-            ]
-            whole = make_batch([*columns, *hidden], made.schema.arrow, batch.num_rows)
-            made.store.apply(Delta(whole, None, None, True))
+            made.store.apply(Delta(in_columns(columns, batch, made), None, None, True))
+    check_keys(made)
     return made
 
 
 def converted_log(
-    table: TableState, relation: Relation, catalog: Catalog, change: RowsChange
+    log: ChangeLog, old: Relation, relation: Relation, catalog: Catalog, change: RowsChange
 ) -> ChangeLog:
     """The table's older versions under its new definition: rows that were gone before a column came
     have in it what it gives to every row, or what is computed of the row, or NULL."""
-    fill = _Fill(change, relation.columns)
-    width, columns = table.num_columns, change.columns
-    generated: RowMaker | None = None
-    if fill.by_row:
-        program = program_of(relation, BindScope(catalog, relation.context))
-        new = {i for i, at in enumerate(columns) if at is None}
-        if new <= {i for i, _ in program.generated}:
-            generated = RowMaker(relation, program)
+    columns = NewColumns(change, old, relation, catalog, lenient=True)
+    width = len(old.columns)
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         hidden = [batch.column(i) for i in range(width, batch.num_columns)]
-        made = [
-            batch.column(at) if at is not None else fill.known_values(i, batch, width)
-            for i, at in enumerate(columns)
-        ]
-        if generated is not None:
-            rows = make_batch(made, relation.columns.arrow, batch.num_rows)
-            with suppress(StatementError):  # it fails for a row that is gone: NULL
-                made = generated.regenerate(rows, 0, relation.context.timezone).columns
-        return make_batch([*made, *hidden], stored.arrow, batch.num_rows)
+        fields = [*relation.columns.arrow, *list(batch.schema)[width:]]
+        return make_batch([*columns.of(batch), *hidden], pa.schema(fields), batch.num_rows)
 
-    stored = Schema((*relation.columns.columns, *table.schema.columns[width:]))
-    return table.log.converted(convert)
+    return log.converted(convert)
 
 
-class _Fill:
-    """The values of new columns: one for all rows, or one for each."""
-
-    def __init__(self, change: RowsChange, columns: Schema) -> None:
-        new = [i for i, at in enumerate(change.columns) if at is None]
-        self._types = [c.type.arrow for c in columns]
-        self._given: dict[int, pa.Array] = {}
-        self._ids: npt.NDArray[np.int64] | None = None
-        if not change.fill:
-            return
-        table = read_fill(change.fill).combine_chunks()
-        batches = table.to_batches()
-        for k, i in enumerate(new):
-            empty = pa.array([], self._types[i])
-            self._given[i] = batches[0].column(k) if batches else empty
-        if "id" in table.column_names:
-            known = np.asarray(table.column("id"), np.int64)
-            self._order = np.argsort(known, kind="stable")
-            self._ids = known[self._order]
-
-    @property
-    def by_row(self) -> bool:
-        """Whether each row has a value of its own."""
-        return self._ids is not None
-
-    def known_values(self, column: int, batch: pa.RecordBatch, id_column: int) -> pa.Array:
-        """The column for stored rows of older versions; NULL where no value is known."""
-        given, n = self._given.get(column), batch.num_rows
-        if given is None or not len(given):
-            return pa.nulls(n, self._types[column])
-        if self._ids is None:
-            return given.take(pa.array(np.zeros(n, np.int64)))
-        wanted, ids = row_ids(batch, id_column), self._ids
-        at = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)
-        return given.take(pa.array(self._order[at], mask=ids[at] != wanted))
-
-    def values(self, column: int, batch: pa.RecordBatch, id_column: int) -> pa.Array:
-        """The column for a batch of stored rows."""
-        n = batch.num_rows
-        given = self._given.get(column)
-        if given is None:
-            return pa.nulls(n, self._types[column])
-        if self._ids is None:
-            return given.take(pa.array(np.zeros(n, np.int64)))
-        wanted, ids = row_ids(batch, id_column), self._ids
-        at = np.searchsorted(ids, wanted)
-        if not ids.size or bool((ids[np.minimum(at, ids.size - 1)] != wanted).any()):
-            raise concurrent_update()
-        return given.take(pa.array(self._order[at]))
+def in_columns(columns: NewColumns, batch: pa.RecordBatch, made: TableState) -> pa.RecordBatch:
+    """Stored rows of a table as its new state stores them."""
+    width = len(columns.old.columns)
+    hidden = [batch.column(i) for i in range(width, batch.num_columns)]
+    return make_batch([*columns.of(batch), *hidden], made.schema.arrow, batch.num_rows)
 
 
-def read_fill(data: bytes) -> pa.Table:
-    """Inverse of `write_fill`."""
-    return pa.ipc.open_stream(data).read_all()
+def check_keys(made: TableState) -> None:
+    """Rows that were made anew are still told apart by their keys.
 
-
-def write_fill(columns: Sequence[pa.Array], ids: pa.Array | None) -> bytes:
-    """`RowsChange.fill`: the new columns' values, with the row ids unless they are for all rows."""
-    named = {f"c{i}": column for i, column in enumerate(columns)}
-    if ids is not None:
-        named["id"] = ids
-    table = pa.table(named)
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return out.getvalue()
+    Raises: UniqueViolation (23505).
+    """
+    changed = [k for k in made.relation.keys if k.primary]
+    if changed and made.store.total_weight:
+        made.store.merge()
+        if made.store.total_weight != made.store.live_rows:
+            raise UniqueViolation(f'could not create unique index "{changed[0].name}"')
 
 
 def _check_nulls(engine: Engine, old: Relation, new: Relation, built: Built) -> None:
@@ -240,6 +174,20 @@ def _check_nulls(engine: Engine, old: Relation, new: Relation, built: Built) -> 
                 f'column "{column.name}" of relation "{new.name}" contains null values',
                 hint="Update these rows first, or give the new column a DEFAULT.",
             )
+
+
+def _check_constraints(
+    engine: Engine, op: AlterRelations, old: Relation, new: Relation, built: Built
+) -> None:
+    """CHECK and UNIQUE that the rows had not to keep before. Raises: 23505, 23514."""
+    table = built.tables.get(new.oid) or engine.tables.get(new.oid)
+    if table is None or engine.replay_us is not None or engine.jobs.has_checked(new.oid):
+        return
+    wanted = validator(op, old, new, built.catalog)
+    if wanted:
+        for batch in table.snapshot().to_batches():
+            wanted.take(batch)
+        wanted.finish(table)
 
 
 # --- layouts --------------------------------------------------------------------------------------
@@ -285,7 +233,7 @@ def _stop_or_start(engine: Engine, relation: Relation, built: Built) -> None:
     if relation.suspended is not None:
         built.suspended.append(relation.oid)
     else:
-        engine.builder.build_view(relation, built)
+        engine.builder.make_view(relation, built)
         add_layouts(engine, relation, built.catalog, built.nodes)
 
 

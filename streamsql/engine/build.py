@@ -43,6 +43,7 @@ from streamsql.engine.views import bind_view, compile_options
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
     from streamsql.engine.jobs import Job
+    from streamsql.engine.side_circuit import SideCircuit
 
 
 class EngineFailed(BaseException):
@@ -56,7 +57,8 @@ class Built:
     changed: OIDs of relations with a new definition; replaced: those with a new query. suspended:
     views to stop. underpinned: (node of the rows before, what it was) of tables whose columns
     changed. layouts: those that nobody reads any more. released: holds on nodes to let go.
-    jobs: those that begin.
+    swapped: views that a job has filled → what their rows differ by from those they replace.
+    jobs: those that begin; job: the one that ends.
     """
 
     catalog: Catalog
@@ -74,7 +76,9 @@ class Built:
     indexes: list[KeyIndex] = field(default_factory=list)
     replaced: set[int] = field(default_factory=set)
     released: list[int] = field(default_factory=list)
+    swapped: dict[int, Delta] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
+    job: Job | None = None
 
 
 class CatalogBuilder:
@@ -86,7 +90,8 @@ class CatalogBuilder:
     def commit_ddl(self, request: CommitRequest) -> None:
         """Do it all, or raise with nothing changed."""
         engine = self.engine
-        built = Built(engine.catalog.fork())
+        engine.jobs.check_free(request.ddl, request.job)
+        built = Built(engine.catalog.fork(), job=request.job)
         tick: Tick | None = None
         try:
             self._apply(request, built)
@@ -132,8 +137,9 @@ class CatalogBuilder:
                 continue
             op.apply(built.catalog)
             if isinstance(op, StartJob):
-                relation = built.catalog.bound(op.relation)
-                built.jobs.append(self.engine.jobs.begin(relation, background=op.background))
+                relation = op.relation if op.ops else built.catalog.bound(op.relation)
+                job = self.engine.jobs.begin(relation, background=op.background, ops=op.ops)
+                built.jobs.append(job)
             if isinstance(op, CreateRelation):
                 self._create(op, request, built)
         built.layouts = built.catalog.prune_layouts()
@@ -152,11 +158,7 @@ class CatalogBuilder:
             built.sources[relation.oid] = self.engine.ingest.open(relation, built.catalog)
             built.nodes[relation.oid] = self.source_node(relation)
         elif relation.kind == "materialized_view":
-            job = self.engine.jobs.ready(relation.oid)
-            if job is None:
-                self.build_view(relation, built)
-            else:
-                self.engine.jobs.move_in(job, relation, built)
+            self.make_view(relation, built)
             alterations.add_layouts(self.engine, relation, built.catalog, built.nodes)
         elif relation.kind == "index":
             built.indexes.append(self.engine.indexes.build(relation, built))
@@ -189,6 +191,31 @@ class CatalogBuilder:
             lateness_us=watermark_policy(relation.options).lateness_us,
             layout=relation.layout,
         )
+
+    def make_view(self, relation: Relation, built: Built) -> None:
+        """A view with its rows, made by a job or at once. Views that were made together move in
+        together."""
+        side = self.engine.jobs.circuit_of(relation.oid)
+        if side is None:
+            self.build_view(relation, built)
+        elif not side.moved:
+            self._move_in(side, built)
+
+    def _move_in(self, side: SideCircuit, built: Built) -> None:
+        engine = self.engine
+        final = {v.relation.oid: built.catalog.relations[v.relation.oid] for v in side.views}
+        side.move_into(engine, final, {**engine.nodes, **built.nodes})
+        for view in side.views:
+            state, old, oid = view.state, view.old, view.relation.oid
+            built.views[oid], built.nodes[oid] = state, state.node
+            if old is None:
+                state.log = ChangeLog(engine.version)
+            elif view.difference is None:
+                state.log = ChangeLog(engine.committer.next_version)
+            else:
+                state.follow_log(old)
+                built.swapped[oid] = view.difference.contents()
+        built.steps += side.reports
 
     def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
         """Bind, compile and fill a view from the present rows of what it reads."""
@@ -309,6 +336,8 @@ class CatalogBuilder:
             for oid, change in changes.items():
                 if change is not None:
                     engine.committer.apply_view(built.views[oid], change, tick.version)
+            for oid, change in built.swapped.items():
+                engine.committer.announce(built.views[oid], change, tick.version)
             for oid, old in gone:
                 self.release_view(oid, old)
             for relation in built.dropped:

@@ -294,8 +294,10 @@ class Catalog:
             )
 
     def start_job(self, relation: Relation, *, background: bool) -> None:
-        """A view begins to be made; its name is taken. Raises: DuplicateTable (42P07)."""
-        self._check_free(relation)
+        """A view begins to be made; its name is taken. Or one that is there begins to be made
+        anew. Raises: DuplicateTable (42P07)."""
+        if relation.oid not in self.relations:
+            self._check_free(relation)
         self._state.jobs[relation.oid] = (relation, background)
         self._changed()
 

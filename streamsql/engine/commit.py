@@ -261,6 +261,15 @@ class Committer:
         if done and engine.hub.watched(view.relation.oid):
             engine.hub.publish(view.relation.oid, version, done)
 
+    def announce(self, view: ViewState, delta: Delta, version: int) -> None:
+        """What became of a view's rows that others have taken the place of. Under the state
+        lock."""
+        engine = self.engine
+        if delta:
+            view.log.append(version, delta, engine.keep(view.relation))
+            if engine.hub.watched(view.relation.oid):
+                engine.hub.publish(view.relation.oid, version, delta)
+
     def _step(self, tick: Tick, step: Step) -> dict[int, Delta]:
         engine = self.engine
         deltas: dict[int, list[Delta]] = {}

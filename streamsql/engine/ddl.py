@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -76,11 +76,16 @@ class CreateRelation:
 class RowsChange:
     """What becomes of a table's rows. columns: for each column the position it had before, or
     None = it is new. fill: values of the new columns, as an Arrow stream of one row for all, or of
-    a row for each of the table's, with their row ids."""
+    a row for each of the table's, with their row ids. compute: (position, expression over the old
+    columns, "" = what its own definition says) of new columns whose values follow from the rows, at
+    this time (µs) and in this time zone."""
 
     oid: int
     columns: tuple[int | None, ...]
     fill: bytes = b""
+    compute: tuple[tuple[int, str], ...] = ()
+    now_us: int = 0
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,10 @@ class AlterRelations:
             "op": "alter",
             "relations": [relation_to_json(r) for r in self.relations],
             "layouts": [layout_to_json(layout) for layout in self.layouts],
-            "rows": [[r.oid, list(r.columns), r.fill] for r in self.rows],
+            "rows": [
+                [r.oid, list(r.columns), r.fill, [list(c) for c in r.compute], r.now_us, r.timezone]
+                for r in self.rows
+            ],
         }
 
 
@@ -150,15 +158,18 @@ class DropRelation:
 
 @dataclass(frozen=True)
 class StartJob:
-    """A materialized view begins to be made (`jobs`). background: nobody waits for it. bases: see
+    """Materialized views begin to be filled (`jobs`): a new one, or those that `ops`, which will
+    end the job, give other definitions. background: nobody waits for it. bases: see
     `CreateRelation`."""
 
     relation: Relation
     background: bool = False
     bases: tuple[Relation, ...] = field(default=(), compare=False)
+    ops: tuple[DdlOp, ...] = ()
 
     def apply(self, catalog: Catalog) -> None:
         check_inputs(self.relation, self.bases, catalog)
+        applied(self.ops, catalog)  # what can not be done at the end is not begun
         catalog.start_job(self.relation, background=self.background)
 
     def to_json(self) -> Json:
@@ -166,7 +177,16 @@ class StartJob:
             "op": "start_job",
             "relation": relation_to_json(self.relation),
             "background": self.background,
+            "ops": [op.to_json() for op in self.ops],
         }
+
+
+def applied(ops: Iterable[DdlOp], catalog: Catalog) -> Catalog:
+    """The catalog as it will be after these operations. Raises: what they raise."""
+    after = catalog.fork()
+    for op in ops:
+        op.apply(after)
+    return after
 
 
 @dataclass(frozen=True)
@@ -223,18 +243,41 @@ class SetComment:
         return {"op": "comment", "oid": self.oid, "attnum": self.attnum, "text": self.text}
 
 
+def _rows_from_json(
+    oid: int,
+    columns: list[int | None],
+    fill: bytes,
+    compute: Sequence[tuple[int, str]] = (),
+    now_us: int = 0,
+    timezone: str = "UTC",
+) -> RowsChange:
+    wanted = tuple((at, text) for at, text in compute)
+    return RowsChange(oid, tuple(columns), fill, wanted, now_us, timezone)
+
+
+def _ops_from_json(data: Json, catalog: Catalog) -> tuple[DdlOp, ...]:
+    ops: list[DdlOp] = []
+    after = catalog.fork()
+    for found in data.get("ops", ()):
+        op = op_from_json(found, after)
+        op.apply(after)
+        ops.append(op)
+    return tuple(ops)
+
+
 def op_from_json(data: Json, catalog: Catalog) -> Any:
     """Inverse of `to_json`; the catalog is as it was before the operation."""
     kind = data["op"]
     if kind == "create":
         return CreateRelation(relation_from_json(data["relation"], catalog), data["replaces"])
     if kind == "alter":
-        rows = tuple(RowsChange(oid, tuple(columns), fill) for oid, columns, fill in data["rows"])
+        rows = tuple(_rows_from_json(*found) for found in data["rows"])
         layouts = tuple(layout_from_json(layout) for layout in data["layouts"])
         relations = tuple(relation_from_json(r, catalog) for r in data["relations"])
         return AlterRelations(relations, layouts, rows)
     if kind == "start_job":
-        return StartJob(relation_from_json(data["relation"], catalog), data["background"])
+        relation = relation_from_json(data["relation"], catalog)
+        return StartJob(relation, data["background"], (), _ops_from_json(data, catalog))
     if kind == "end_job":
         return EndJob(data["oid"])
     if kind == "drop":

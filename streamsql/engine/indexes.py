@@ -8,6 +8,7 @@ catalog after every change of it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.key_index import KeyIndex
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import ViewState
-from streamsql.functions.expressions import ColumnRef, Expr
+from streamsql.functions.expressions import Expr
 from streamsql.functions.textio import to_text
 from streamsql.plan.binder.context import NOW_REFUSED
 
@@ -52,10 +53,8 @@ def indexes_of(catalog: Catalog, oid: int) -> list[Relation]:
 
 def all_keys(relation: Relation, catalog: Catalog) -> tuple[Key, ...]:
     """What INSERT may conflict on: the constraints of a table, and its unique indexes."""
-    unique = [r for r in indexes_of(catalog, relation.oid) if r.extra["unique"]]
-    return relation.keys + tuple(
-        Key(r.name, tuple(r.extra["columns"]), False, r.oid, 0) for r in unique
-    )
+    unique = (unique_key(r) for r in indexes_of(catalog, relation.oid))
+    return relation.keys + tuple(key for key in unique if key is not None)
 
 
 def bind_keys(statement: CreateIndex, owner: Relation, scope: BindScope) -> tuple[Expr, ...]:
@@ -98,22 +97,26 @@ class Indexes:
 
         Raises: UniqueViolation (23505).
         """
+        beside = self.engine.jobs.index_of(index.oid)
+        if beside is not None:
+            with self.engine.lock:
+                return beside.place()
         oid = owner_oid(index)
         state = built.tables.get(oid) or built.views.get(oid) or self.state_of(oid)
         assert state is not None, "its definition was checked against the catalog"
         return self.create(index, built.catalog, state)
 
-    def create(self, index: Relation, catalog: Catalog, state: State) -> KeyIndex:
-        """Fill a new index and let it follow the rows. Raises: UniqueViolation (23505)."""
-        owner = catalog.relations[owner_oid(index)]
-        assert isinstance(index.statement, CreateIndex)
-        keys = bind_keys(index.statement, owner, BindScope(catalog, index.context))
-        unique: tuple[int, ...] = ()
-        if index.extra.get("unique"):
-            unique = tuple(e.index for e in keys if isinstance(e, ColumnRef))
-            check_no_duplicates(index, state, unique)
-        made = KeyIndex(index.name, index.oid, keys, owner.columns, state.store, unique)
-        with self.engine.lock:
+    def create(
+        self, index: Relation, catalog: Catalog, state: State, *, alone: bool = False
+    ) -> KeyIndex:
+        """Fill a new index and let it follow the rows. alone: nobody else knows of them yet.
+
+        Raises: UniqueViolation (23505).
+        """
+        made = key_index(index, catalog, state)
+        if made.unique:
+            check_no_duplicates(index, state, made.unique)
+        with contextlib.nullcontext() if alone else self.engine.lock:
             made.attach(merge=isinstance(state, ViewState))
             state.indexes[index.oid] = made
         return made
@@ -169,6 +172,22 @@ class Indexes:
         except StreamSqlError as error:
             # an index only makes reads faster: the database opens without it
             logs.error("an index could not be filled", index=relation.name, reason=error.message)
+
+
+def key_index(index: Relation, catalog: Catalog, state: State) -> KeyIndex:
+    """An index over the rows of its owner, without its entries. Raises: errors of binding."""
+    owner = catalog.relations[owner_oid(index)]
+    assert isinstance(index.statement, CreateIndex)
+    keys = bind_keys(index.statement, owner, BindScope(catalog, index.context))
+    unique = () if not index.extra.get("unique") else tuple(index.extra["columns"])
+    return KeyIndex(index.name, index.oid, keys, owner.columns, state.store, unique)
+
+
+def unique_key(index: Relation) -> Key | None:
+    """What a unique index keeps of its table's rows; None for other indexes."""
+    if not index.extra.get("unique"):
+        return None
+    return Key(index.name, tuple(index.extra["columns"]), False, index.oid, 0)
 
 
 def check_no_duplicates(index: Relation, state: State, columns: tuple[int, ...]) -> None:

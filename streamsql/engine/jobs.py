@@ -1,17 +1,18 @@
-"""Views that are being made while everything else goes on.
+"""Changes of the catalog that are being made while everything else goes on.
 
-A CREATE MATERIALIZED VIEW over many rows is a job: it is written into the catalog (and the log), a
-thread of its own fills a circuit beside the running one (`side_circuit`), and once that has caught
-up the view is moved in and becomes visible in one version. Until then the view does not exist for
-anybody; its name is taken. After a crash, jobs in the background start anew; those that a session
-waited for are as if never begun.
+A change that touches many rows is a job: a thread of its own makes its parts beside the running
+engine (`beside`, `parts`), and once these have caught up they are put in their places and become
+visible in one version. Until then everything is as it was: a new view does not exist for anybody,
+its name is taken. Other changes of what a job works on wait for it; writes do not. Jobs that fill
+views are in the log from their start, so that a replay fills them at the same version. After a
+crash, jobs in the background start anew; those that a session waited for are as if never begun.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,31 +20,50 @@ from typing import TYPE_CHECKING, Any
 from streamsql.core.delta import Delta
 from streamsql.core.errors import (
     AdminShutdown,
+    DuplicateTable,
     QueryCanceled,
     StreamSqlError,
     UndefinedObject,
-    UndefinedTable,
 )
 from streamsql.engine import logs
-from streamsql.engine.alterations import input_views
-from streamsql.engine.ddl import CreateRelation, EndJob, StartJob, concurrent_update
+from streamsql.engine.beside import (
+    Part,
+    RelationBusy,
+    Touched,
+    about,
+    filled_views,
+    stored_rows,
+    touched,
+    with_notes,
+)
+from streamsql.engine.ddl import (
+    CreateRelation,
+    DdlOp,
+    EndJob,
+    StartJob,
+    applied,
+)
+from streamsql.engine.parts import make_parts, rows_below, rows_of_parts
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
+from streamsql.engine.side_check import SideCheck
 from streamsql.engine.side_circuit import Fed, SideCircuit
-from streamsql.engine.storage.changelog import ChangeLog
+from streamsql.engine.side_index import SideIndex
+from streamsql.engine.side_table import SideTable
+from streamsql.engine.storage.table import TableState
+from streamsql.engine.views import compile_options
 from streamsql.runtime.scheduler import Outcome
 
 if TYPE_CHECKING:
     from streamsql.engine.build import Built
     from streamsql.engine.engine import Engine
-    from streamsql.engine.storage.view import ViewState
 
 JOB_ROWS = 200_000
-"""A view over so many rows is filled beside the circuit; one over fewer at once, which lets it
-share nodes with other views and takes less time than a write may wait."""
+"""A change of so many rows is made beside the engine; one of fewer at once, which takes less time
+than a write may wait."""
 
 BACKLOG_TICKS = 32
-"""A job is moved in when no more ticks than this are left to take."""
+"""A job is finished when no more ticks than this are left to take."""
 
 ROUNDS = 50
 """Attempts to catch up with writers that are as fast as the job; then they wait for it."""
@@ -51,19 +71,26 @@ ROUNDS = 50
 
 @dataclass
 class Job:
-    """One view in the making. id: the view's OID. state: filling | catching up | finishing | failed
-    (in the background: until somebody looks). error: why it ended."""
+    """One change in the making. id: the OID of what it is about. ops: what becomes of the catalog
+    at the end; () = `relation` is a new view. logged: its start is in the log. state: filling |
+    catching up | finishing | failed (in the background: until somebody looks). error: why it
+    ended."""
 
     relation: Relation
     background: bool
-    side: SideCircuit
+    parts: list[Part]
     started_us: int
+    touched: Touched
+    kind: str = "create materialized view"
+    text: str = ""
+    ops: tuple[DdlOp, ...] = ()
+    logged: bool = True
     outcome: Outcome[int] = field(default_factory=Outcome)
     state: str = "filling"
     rows_done: int = 0
     rows_total: int = 0
     error: StreamSqlError | None = None
-    backlog: list[Fed] = field(default_factory=list)
+    backlog: list[tuple[Part, Any]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     filled: bool = False
     thread: threading.Thread | None = None
@@ -71,6 +98,11 @@ class Job:
     @property
     def id(self) -> int:
         return self.relation.oid
+
+    @property
+    def circuit(self) -> SideCircuit | None:
+        """The part that fills views."""
+        return next((p for p in self.parts if isinstance(p, SideCircuit)), None)
 
     def stop(self, error: StreamSqlError) -> None:
         """From any thread: end at the next slice."""
@@ -82,16 +114,18 @@ class Job:
         if self.error is not None:
             raise self.error
 
-    def feed(self, tick: Fed) -> None:
+    def feed(self, part: Part, noted: Any) -> None:
         """Engine thread: a tick to take in later."""
         with self.lock:
-            self.backlog.append(tick)
+            self.backlog.append((part, noted))
 
-    def fill(self) -> None:
+    def fill(self, engine: Engine) -> None:
         """Take in the rows that were there at the start."""
-        for rows in self.side.fill():
-            self.rows_done += rows
-            self.check()
+        for part in self.parts:
+            for rows in part.fill():
+                self.rows_done += rows
+                self.check()
+            part.prepare(engine)
         self.filled = True
 
     def catch_up(self, *, all_of_it: bool = False) -> int:
@@ -99,11 +133,16 @@ class Job:
         while True:
             with self.lock:
                 waiting, self.backlog = self.backlog, []
-            for tick in waiting:
+            for part, noted in waiting:
                 self.check()
-                self.side.follow(tick)
+                part.follow(noted)
             if not all_of_it or not waiting:
                 return len(self.backlog)
+
+    def close(self) -> None:
+        """Engine thread: it is over."""
+        for part in self.parts:
+            part.close()
 
     @property
     def progress(self) -> float:
@@ -124,29 +163,39 @@ class Jobs:
 
     # --- from sessions --------------------------------------------------------------------------
     def is_worth_it(self, relation: Relation) -> bool:
-        """Whether the view reads so many rows that it is not to be filled at once."""
-        engine, rows = self.engine, 0
-        seen: set[int] = set()
-        stack = list(relation.depends_on)
-        while stack:
-            oid = stack.pop()
-            other = engine.catalog.relations.get(oid)
-            if other is None or oid in seen:
-                continue
-            seen.add(oid)
-            if other.kind == "view":
-                stack.extend(other.depends_on)
-            elif oid in engine.sources and other.kind == "source":
-                rows += engine.sources[oid].rows
-            else:
-                state = engine.tables.get(oid) or engine.views.get(oid)
-                rows += 0 if state is None else state.store.live_rows
-        return rows >= JOB_ROWS
+        """Whether a view reads so many rows that it is not to be filled at once."""
+        return rows_below(relation, self.engine) >= JOB_ROWS
 
-    def submit(self, relation: Relation, bases: tuple[Relation, ...], *, background: bool) -> Job:
-        """Begin to make a view. Raises: errors of the definition, 42P07, 58030."""
-        self.engine.commit(CommitRequest((), (StartJob(relation, background, bases),)))
-        return self._launched.pop(relation.oid)
+    def is_large(self, ops: Sequence[DdlOp]) -> bool:
+        """Whether a change touches so many rows that it is not to be made at once. Raises: what
+        the operations raise."""
+        return rows_of_parts(ops, self.engine) >= JOB_ROWS
+
+    def is_table_large(self, oid: int) -> bool:
+        """Whether a change of a table's rows is a job."""
+        return stored_rows(self.engine, oid) >= JOB_ROWS
+
+    def submit(
+        self, relation: Relation, bases: tuple[Relation, ...], text: str, *, background: bool
+    ) -> Job:
+        """Begin to make a view. Raises: errors of the definition, 42P07, 58030; RelationBusy."""
+        start = StartJob(relation, background, bases)
+        self.engine.commit(CommitRequest((), (start,)))
+        return self._of(relation, text)
+
+    def submit_change(self, ops: tuple[DdlOp, ...], text: str) -> Job:
+        """Begin to make a change of the catalog. Raises: errors of the operations; RelationBusy."""
+        engine, relation = self.engine, about(ops)[1]
+        if filled_views(ops, engine.catalog, applied(ops, engine.catalog)):
+            self.engine.commit(CommitRequest((), (StartJob(relation, False, (), ops),)))
+        else:
+            engine.call(lambda: self._begin_unlogged(relation, ops))
+        return self._of(relation, text)
+
+    def _of(self, relation: Relation, text: str) -> Job:
+        job = self._launched.pop(relation.oid)
+        job.text = text
+        return job
 
     def cancel(self, ids: tuple[int, ...] | None, reason: str) -> list[int]:
         """End jobs (None = all) and wait until they are gone. Raises: UndefinedObject (42704)."""
@@ -171,22 +220,56 @@ class Jobs:
         return None
 
     # --- on the engine thread -------------------------------------------------------------------
-    def begin(self, relation: Relation, *, background: bool) -> Job:
-        """Compile the view beside the circuit, over the rows that are there now."""
+    def check_free(self, ops: Sequence[DdlOp], own: Job | None) -> None:
+        """Raises: RelationBusy if another job works on what a change is about; DuplicateTable
+        (42P07) if one makes something of the same name."""
+        if not self.active or self.engine.replay_us is not None:
+            return
+        asked = touched(ops, self.engine.catalog)
+        for job in self.active.values():
+            if job is own:
+                continue
+            made = (job.relation.schema, job.relation.name)
+            for op in ops:
+                if isinstance(op, CreateRelation) and not op.replaces and (
+                    (op.relation.schema, op.relation.name) == made
+                ):  # fmt: skip
+                    raise being_created(job.relation)
+            if asked.collides(job.touched) or job.relation.schema in asked.schemas:
+                raise RelationBusy(job)
+
+    def begin(self, relation: Relation, *, background: bool, ops: tuple[DdlOp, ...] = ()) -> Job:
+        """Note the rows that are there now, and compile what is to be filled with them."""
         from streamsql.engine.build import check_inputs_run
 
-        check_inputs_run(relation, self.engine.catalog)
-        side = SideCircuit.begin(self.engine, relation)
-        job = Job(relation, background, side, self.engine.clock_us())
-        job.rows_total = side.rows
+        engine = self.engine
+        about_it = touched((StartJob(relation, background, (), ops),), engine.catalog)
+        if ops:
+            parts = make_parts(ops, engine, applied(ops, engine.catalog))
+            job = Job(relation, background, parts, engine.clock_us(), about_it, about(ops)[0])
+            job.ops = ops
+        else:
+            check_inputs_run(relation, engine.catalog)
+            side = SideCircuit.begin(engine, [relation])
+            job = Job(relation, background, [side], engine.clock_us(), about_it)
+        job.rows_total = sum(part.rows for part in job.parts)
         return job
+
+    def _begin_unlogged(self, relation: Relation, ops: tuple[DdlOp, ...]) -> None:
+        self.check_free(ops, None)
+        job = self.begin(relation, background=False, ops=ops)
+        job.logged = False
+        self.launch(job)
 
     def launch(self, job: Job) -> None:
         """The job is in the log: let it work. During replay it works at once."""
         with self.engine.lock:
             self.active[job.id] = job
         if self.engine.replay_us is not None:
-            job.fill()
+            try:
+                job.fill(self.engine)
+            except StreamSqlError as error:  # it has failed then, too
+                job.stop(error)
             return
         self._launched[job.id] = job
         name = f"streamsql-job-{job.id}"
@@ -199,57 +282,66 @@ class Jobs:
         deltas: Mapping[int, list[Delta]],
         outputs: Mapping[int, Delta],
     ) -> None:
-        """What a tick did to the running circuit's nodes, for the jobs that read them."""
-        nodes = self.engine.circuit.nodes
+        """What a tick did, for the jobs that follow it."""
         for job in list(self.active.values()):
-            given: dict[int, list[Delta]] = {}
-            moved: dict[int, int] = {}
-            for read in job.side.inputs:
-                node = nodes.get(read.main)
-                if node is None:
-                    continue
-                if read.main in deltas:
-                    given[read.main] = deltas[read.main]
-                elif read.main in outputs:
-                    given[read.main] = [outputs[read.main]]
-                if node.watermark > read.watermark:
-                    moved[read.main] = read.watermark = node.watermark
-            if given or moved:
-                job.feed(Fed(tick.version, tick.now_us, given, moved))
+            for part in job.parts:
+                noted = part.note(self.engine, tick, deltas, outputs)
+                if noted is not None:
+                    job.feed(part, noted)
 
-    def ready(self, oid: int) -> Job | None:
-        """The job of a view that is to be moved in now, with every tick taken in."""
-        job, engine = self.active.get(oid), self.engine
-        if job is not None and job.error is not None and engine.replay_us is not None:
-            return None  # it is in the log that the view was made: then it is made at once
-        if job is not None:
-            job.catch_up(all_of_it=True)
-            if engine.version > job.side.version:  # what the clock alone has changed since
-                job.side.follow(Fed(engine.version, engine.advance_now(), {}, {}))
-        return job
+    def circuit_of(self, oid: int) -> SideCircuit | None:
+        """What has filled a view that is to be there now, with every tick taken in; None = nobody
+        has."""
+        for job in self.active.values():
+            side = job.circuit
+            if side is None or all(v.relation.oid != oid for v in side.views):
+                continue
+            if job.error is not None and self.engine.replay_us is not None:
+                return None  # it is in the log that the view was made: then it is made at once
+            if not side.moved:
+                job.catch_up(all_of_it=True)
+                self._meet_clock(side)
+            return side
+        return None
 
-    def move_in(self, job: Job, relation: Relation, built: Built) -> ViewState:
-        """The view becomes part of what a request has built."""
-        view = job.side.move_into(self.engine, relation)
-        view.log = ChangeLog(self.engine.version)
-        built.views[relation.oid] = view
-        built.nodes[relation.oid] = view.node
-        built.steps += job.side.reports
-        return view
+    def _meet_clock(self, side: SideCircuit) -> None:
+        """What the clock alone has changed since the last tick that was taken in."""
+        engine = self.engine
+        if engine.version > side.version:
+            side.follow(Fed(engine.version, engine.advance_now(), {}, {}))
+
+    def table_of(self, oid: int) -> TableState | None:
+        """A table's rows in their new columns, if a job that ends now has made them."""
+        for job in self._ending():
+            for part in job.parts:
+                if isinstance(part, SideTable) and part.oid == oid:
+                    return part.place(self.engine.tables[oid])
+        return None
+
+    def index_of(self, oid: int) -> SideIndex | None:
+        """The same for an index."""
+        for job in self._ending():
+            for part in job.parts:
+                if isinstance(part, SideIndex) and part.relation.oid == oid:
+                    return part
+        return None
+
+    def has_checked(self, oid: int) -> bool:
+        """The same for a table's new constraints."""
+        kinds = (SideCheck, SideTable)
+        return any(
+            isinstance(p, kinds) and p.oid == oid for job in self._ending() for p in job.parts
+        )
+
+    def _ending(self) -> list[Job]:
+        return [job for job in self.active.values() if job.state == "finishing"]
 
     def after(self, built: Built) -> None:
-        """A catalog change is in force: jobs that are over go, those whose inputs have changed
-        fail. Under the state lock."""
-        catalog = built.catalog
+        """A catalog change is in force: jobs that are over go. Under the state lock."""
         for job in list(self.active.values()):
-            if job.id not in catalog.jobs:
+            if job is built.job or (job.logged and job.id not in built.catalog.jobs):
                 del self.active[job.id]
-                continue
-            reads = reads_of(job.relation, self.engine)
-            if any(oid not in catalog.relations for oid in reads):
-                job.stop(UndefinedTable("a relation that the view reads was dropped"))
-            elif reads & built.changed:
-                job.stop(concurrent_update())
+                job.close()
 
     def fail_all(self, error: StreamSqlError) -> None:
         """The running circuit was thrown away, and with it what the jobs were to fit into."""
@@ -272,13 +364,14 @@ class Jobs:
             logs.warning("a job could not go on", view=relation.name, reason=error.message)
             self._end(relation.oid)
             return
+        job.text = job.text or relation.sql
         self.launch(job)
 
     # --- the job's thread -----------------------------------------------------------------------
     def _work(self, job: Job) -> None:
         try:
             if not job.filled:
-                job.fill()
+                job.fill(self.engine)
             job.state = "catching up"
             for _ in range(ROUNDS):
                 if job.catch_up() <= BACKLOG_TICKS:
@@ -293,18 +386,47 @@ class Jobs:
             self._give_up(job, error)
 
     def _publish(self, job: Job) -> int:
-        """Engine thread: the view is there. Raises: errors of the commit; nothing is changed."""
+        """Engine thread: the change is there. Raises: errors of the commit; nothing is changed."""
         job.check()
-        engine = self.engine
         job.catch_up(all_of_it=True)
-        relation = job.relation
-        _, private = job.side.labels(engine.circuit, frozenset())
-        if private:
-            relation = replace(relation, extra={**relation.extra, "private": sorted(private)})
-        bases = tuple(engine.catalog.relations[oid] for oid in sorted(relation.depends_on))
-        request = CommitRequest((), (EndJob(job.id), CreateRelation(relation, bases=bases)))
-        engine.builder.commit_ddl(request)
+        if job.circuit is not None:
+            self._meet_clock(job.circuit)
+        for part in job.parts:
+            part.finish()
+        request = CommitRequest((), tuple(self._final(job)), job=job)
+        self.engine.builder.commit_ddl(request)
         return request.version
+
+    def _final(self, job: Job) -> list[DdlOp]:
+        """What ends the job, as it goes into the log."""
+        catalog = self.engine.catalog
+        ops = list(job.ops)
+        if not ops:
+            bases = tuple(catalog.relations[oid] for oid in sorted(job.relation.depends_on))
+            ops = [CreateRelation(job.relation, bases=bases)]
+        for part in job.parts:
+            if isinstance(part, SideTable):
+                ops = part.recorded(ops)
+        if job.circuit is not None:
+            ops = self._labelled(job.circuit, ops, replacing=bool(job.ops))
+        return [EndJob(job.id), *ops] if job.logged else ops
+
+    def _labelled(self, side: SideCircuit, ops: list[DdlOp], *, replacing: bool) -> list[DdlOp]:
+        """The operations with the views' labels that are theirs alone, which they need again after
+        a restart."""
+        tag = self.engine.catalog.oids.allocate() if replacing else 0
+        options = {
+            v.relation.oid: replace(
+                compile_options(v.relation), private=frozenset(), private_tag=tag
+            )
+            for v in side.views
+        }
+        _, taken = side.labels(self.engine.circuit, options)
+        noted: dict[str, Any] = {"private": sorted(taken)} if taken else {}
+        if tag:
+            noted["private_tag"] = tag
+
+        return with_notes(ops, options.keys(), noted)
 
     def _give_up(self, job: Job, error: Exception) -> None:
         """The job has failed or was stopped: it is over, as if it had never begun."""
@@ -322,6 +444,8 @@ class Jobs:
     def _end(self, oid: int) -> None:
         """Engine thread: take a job out of the catalog, and out of the log if that works."""
         engine = self.engine
+        if oid in self.active:
+            self.active[oid].close()
         try:
             if oid in engine.catalog.jobs:
                 engine.builder.commit_ddl(CommitRequest((), (EndJob(oid),)))
@@ -342,23 +466,19 @@ class Jobs:
         """(id, kind, relation, statement, state, rows done, rows estimated, progress, started µs,
         error)."""
         return [
-            (job.id, "create materialized view", job.relation.name, job.relation.sql, job.state,
+            (job.id, job.kind, job.relation.name, job.text, job.state,
              job.rows_done, job.rows_total, job.progress, job.started_us,
              None if job.error is None else job.error.message)
             for job in (*self.active.values(), *self.failed)
         ]  # fmt: skip
 
 
-def reads_of(relation: Relation, engine: Engine) -> set[int]:
-    """OIDs of all that a view is made of: what it names, and what plain views name for it."""
-    found = set(relation.depends_on) | input_views(engine.catalog, relation)
-    stack = list(relation.depends_on)
-    while stack:
-        other = engine.catalog.relations.get(stack.pop())
-        if other is not None and other.kind == "view":
-            stack += [oid for oid in other.depends_on if oid not in found]
-            found |= other.depends_on
-    return found
+def being_created(relation: Relation) -> DuplicateTable:
+    """42P07: the name is taken by what a job makes."""
+    return DuplicateTable(
+        f'relation "{relation.name}" is being created',
+        hint="SHOW JOBS shows how far it is; CANCEL JOB stops it.",
+    )
 
 
 def wait_quietly(job: Job) -> None:

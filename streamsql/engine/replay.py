@@ -120,6 +120,8 @@ def replay_ddl(engine: Engine, record: Record) -> None:
             engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, highest + 1)
         if isinstance(op, CreateRelation | StartJob):
             relation = op.relation
+            tag = int(relation.extra.get("private_tag", 0))
+            engine.catalog.oids.next_oid = max(engine.catalog.oids.next_oid, tag + 1)
             engine.feeds.prepare(system_oids(catalog, relation.depends_on))
             keys = [o for k in relation.keys for o in (k.index_oid, k.constraint_oid)]
             highest = max(relation.oid, relation.type_oid, *keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -99,7 +99,7 @@ class CommitRequest:
     """Everything that one statement or transaction changes: one tick.
 
     new_tables: the (empty) states of tables made by `ddl`. force: make a tick even if nothing
-    changes. version: of the tick, filled in by the engine.
+    changes. version: of the tick, filled in by the engine. job: whose end it is.
     """
 
     writes: Sequence[Write] = ()
@@ -107,6 +107,7 @@ class CommitRequest:
     new_tables: dict[int, TableState] = field(default_factory=dict)
     force: bool = False
     version: int = 0
+    job: Any = None
 
 
 @dataclass

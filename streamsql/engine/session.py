@@ -39,7 +39,8 @@ from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
 from streamsql.engine.requests import CommitRequest
 from streamsql.engine.settings import Variables, duration_ms, find, split_search_path
-from streamsql.engine.statements.handler import Handler, run_handler
+from streamsql.engine.statements.handler import Handler
+from streamsql.engine.statements.jobs import change_beside, commit_patiently, run_patiently
 from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
 from streamsql.engine.transaction import Transaction
@@ -138,9 +139,9 @@ class Session:
                         prepared = self._describe_for(tree, parameters)
                     values = literals(parameters, prepared.parameter_types, self.timezone)
                     types: list[SqlType | None] = list(prepared.parameter_types)
-                    outcome = run_handler(self, handler, tree, values, types)
+                    outcome = run_patiently(self, handler, tree, values, types)
                 else:
-                    outcome = run_handler(self, handler, tree, (), [])
+                    outcome = run_patiently(self, handler, tree, (), [])
             return self._with_notices(outcome)
 
     def _describe_for(self, statement: Statement, values: tuple[Any, ...]) -> Prepared:
@@ -292,7 +293,11 @@ class Session:
 
     def commit(self, request: CommitRequest) -> None:
         """Have the engine do it, and remember its version."""
-        self.written_version = self.engine.commit(request).version
+        self.wrote(commit_patiently(self, request))
+
+    def wrote(self, version: int) -> None:
+        """A statement's change is there in this version."""
+        self.written_version = version
         if self.variables.get("streamsql.version_notice") == "on":
             self.notice(f"version {self.written_version}")
 
@@ -312,7 +317,8 @@ class Session:
         """Several catalog changes that belong together."""
         transaction = self.transaction
         if transaction is None:
-            self.commit(CommitRequest((), tuple(ops), tables or {}))
+            if not change_beside(self, tuple(ops)):
+                self.commit(CommitRequest((), tuple(ops), tables or {}))
             return
         self.check_writable()
         transaction.pin()

@@ -1,13 +1,15 @@
-"""A view in a circuit of its own, where it is filled while the running circuit goes on.
+"""Views in a circuit of their own, where they are filled while the running circuit goes on.
 
-It is filled in slices from the rows of one version, then takes the ticks that came since one by
-one, and is moved into the running circuit when it has seen them all. Its rows are those that the
-view would have had from the start: operators do not notice how their input was cut.
+They are filled in slices from the rows of one version, then take the ticks that came since one by
+one, and are moved into the running circuit when they have seen them all. Their rows are those that
+they would have had from the start: operators do not notice how their input was cut. A view that
+takes the place of another one (CREATE OR REPLACE, RESUME) also keeps count of what its rows differ
+by from those of the old one, which is what the exchange will have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,12 +22,18 @@ from streamsql.core.delta import Delta
 from streamsql.core.errors import StatementError
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
+from streamsql.engine.beside import NOTES
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.indexes import indexes_of
+from streamsql.engine.layouts import Layout
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
-from streamsql.engine.storage.view import ViewState
+from streamsql.engine.requests import Tick
+from streamsql.engine.storage.view import ViewState, without_watermark
 from streamsql.engine.views import bind_view, compile_options
-from streamsql.operators.builder import node_label
+from streamsql.operators.builder import Options, node_label
 from streamsql.operators.stand_in import StandIn
+from streamsql.state.arrangement import Arrangement
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -39,17 +47,19 @@ History = Callable[[], Delta]
 
 @dataclass(frozen=True)
 class Fed:
-    """One tick as the side circuit gets it: by node of the running circuit."""
+    """One tick as the side circuit gets it: by node of the running circuit. replaced: changes of
+    the views whose place others will take, by their OIDs."""
 
     version: int
     now_us: int
     deltas: Mapping[int, list[Delta]]
     watermarks: Mapping[int, int]
+    replaced: Mapping[int, Delta] = field(default_factory=dict)
 
 
 @dataclass
 class Input:
-    """A relation that the view reads. main: its node in the running circuit; side: here.
+    """A relation that the views read. main: its node in the running circuit; side: here.
     watermark: of that node when the filling began."""
 
     oid: int
@@ -61,40 +71,141 @@ class Input:
 
 
 @dataclass
-class SideCircuit:
-    """relation: the view. version, now_us: of the tick after which its filling began. reports:
-    what operators reported, to be recorded when the view is there."""
+class SideView:
+    """One of the views. known: nodes here whose rows its operators may start from. old: the view
+    whose place it takes; held: the rows of that when the filling began; difference: its own rows
+    minus those of the old one, where somebody may ask for it."""
 
     relation: Relation
-    circuit: Circuit
     compiled: CompiledView
-    view: ViewState
+    state: ViewState
+    known: frozenset[int]
+    old: ViewState | None = None
+    held: pa.Table | None = None
+    difference: Arrangement | None = None
+
+    def take(self, change: Delta, *, own: bool) -> None:
+        """Changes of its own rows, or of the old view's."""
+        if own:
+            self.state.fill(change)
+        if self.difference is None:
+            return
+        plain = without_watermark(change)
+        if not own:
+            assert self.old is not None
+            rows = self.state.by_name(plain.batch, self.old.schema)
+            plain = Delta(rows, plain.weights).negate()
+        self.difference.apply(plain)
+
+
+@dataclass
+class SideCircuit:
+    """version, now_us: of the tick after which the filling began. altered: nodes here that stand
+    for relations which the same change of the catalog alters → their OIDs. reports: what operators
+    reported, to be recorded when the views are there."""
+
+    circuit: Circuit
+    catalog: Catalog
+    views: list[SideView]
     inputs: list[Input]
+    altered: dict[int, int]
     version: int
     now_us: int
     reports: list[Step] = field(default_factory=list)
+    moved: bool = False
 
     @classmethod
-    def begin(cls, engine: Engine, relation: Relation) -> SideCircuit:
-        """Bind and compile the view, and note which rows it starts from. Engine thread."""
+    def begin(
+        cls,
+        engine: Engine,
+        relations: Sequence[Relation],
+        change: AlterationsByTable | None = None,
+        catalog: Catalog | None = None,
+    ) -> SideCircuit:
+        """Bind and compile the views, those that are read first, and note which rows they start
+        from. change: tables whose columns the same change of the catalog moves. catalog: as it will
+        be. Engine thread. Raises: errors of binding; NotBeside."""
         from streamsql.runtime.compile import compile_view
 
-        plan = bind_view(relation, engine.catalog)
+        catalog = catalog or engine.catalog
         circuit = Circuit(configured_checks())
-        inputs: list[Input] = []
-        stand_ins: dict[int, int] = {}
-        for oid in sorted({s.relation_id for s in scans(plan)}):
-            main = engine.nodes[oid]
-            if main not in stand_ins:
-                stand_ins[main] = add_stand_in(circuit, engine, main)
-                watermark = engine.circuit.nodes[main].watermark
-                history, rows = history_of(engine, oid)
-                inputs.append(Input(oid, main, stand_ins[main], watermark, history, rows))
-        sources = {s.relation_id: stand_ins[engine.nodes[s.relation_id]] for s in scans(plan)}
-        compiled = compile_view(plan, circuit, sources, compile_options(relation))
-        view = ViewState(relation, compiled, compiled.output, engine.version)
         now_us = engine.advance_now()
-        return cls(relation, circuit, compiled, view, inputs, engine.version, now_us)
+        side = cls(circuit, catalog, [], [], {}, engine.version, now_us)
+        nodes: dict[int, int] = {}
+        made: set[int] = set()
+        for relation in relations:
+            plan = bind_view(relation, catalog)
+            for oid in sorted({s.relation_id for s in scans(plan)}):
+                if oid not in nodes:
+                    layout = catalog.layouts.get(oid)
+                    if layout is not None and layout.of in made:
+                        raise NotBeside
+                    nodes[oid] = side._input(engine, oid, change or {})
+            compiled = compile_view(plan, circuit, nodes, compile_options(plainly(relation)))
+            state = ViewState(relation, compiled, compiled.output, engine.version)
+            view = SideView(relation, compiled, state, frozenset(nodes.values()))
+            view.old = engine.views.get(relation.oid)
+            promised = engine.retention.span(relation.options) is not None
+            if view.old is not None and (promised or view.old.schema.types == state.schema.types):
+                view.held = view.old.snapshot()
+                view.difference = Arrangement(state.schema, None, allow_negative=True)
+            side.views.append(view)
+            nodes[relation.oid] = compiled.output
+            made.add(relation.oid)
+        return side
+
+    def _input(self, engine: Engine, oid: int, change: AlterationsByTable) -> int:
+        """The node here for a relation, or for a layout of one."""
+        layout = self.catalog.layouts.get(oid)
+        of = oid if layout is None else layout.of
+        if of in change:
+            base = self.catalog.relations[of]
+            known = layout or Layout(of, of, base.columns, tuple(range(len(base.columns))), 0)
+            below = self._stand_in(engine, of)
+            number = base.layout if layout is None else layout.number
+            return self._altered(oid, known, number, base, below, change[of])
+        if oid not in engine.nodes:
+            raise NotBeside
+        return self._stand_in(engine, oid)
+
+    def _stand_in(self, engine: Engine, oid: int) -> int:
+        main = engine.nodes[oid]
+        for known in self.inputs:
+            if known.main == main:
+                return known.side
+        side = add_stand_in(self.circuit, engine, main)
+        watermark = engine.circuit.nodes[main].watermark
+        history, rows = history_of(engine, oid)
+        self.inputs.append(Input(oid, main, side, watermark, history, rows))
+        return side
+
+    def _altered(
+        self, oid: int, known: Layout, number: int, base: Relation, below: int,
+        before: tuple[int | None, ...],
+    ) -> int:  # fmt: skip
+        """The node for columns that a table will have, over those that it has now."""
+        from streamsql.operators.layout import Layout as LayoutOperator
+        from streamsql.runtime.compile import source_label
+
+        places = [None if p is None else before[p] for p in known.positions]
+        if any(p is None and q is not None for p, q in zip(places, known.positions, strict=True)):
+            raise NotBeside  # a column that nobody has filled yet
+        as_was = known.as_relation(base)
+        operator = LayoutOperator(
+            known.columns,
+            places,
+            append_only=base.append_only,
+            watermark_column=as_was.watermark_column,
+            lateness_us=self.circuit.nodes[below].operator.lateness_us,
+        )
+        label = source_label(base.oid, number)
+        found = self.circuit.find(label)
+        if found is None:
+            found = self.circuit.add(operator, (below,), label)
+            operator.origins = {i: (found, i) for i in range(len(operator.schema))}
+            self.circuit.retain(found)
+        self.altered[found] = oid
+        return found
 
     @property
     def rows(self) -> int:
@@ -105,10 +216,16 @@ class SideCircuit:
     def fill(self) -> Iterator[int]:
         """Take the rows in; gives the number of rows taken after each slice.
 
-        A view that is recomputed by key or as a whole gets all rows at once: in slices, the same
+        Views that are recomputed by key or as a whole get all rows at once: in slices, the same
         keys would be computed again with every slice.
         """
-        sliced = self.compiled.maintenance == "incremental"
+        for view in self.views:
+            if view.held is not None:
+                assert view.old is not None
+                view.take(as_delta(view.held, view.old.schema), own=False)
+                view.held = None
+                yield 0
+        sliced = all(v.compiled.maintenance == "incremental" for v in self.views)
         last = {i.side: i.watermark for i in self.inputs if i.watermark != NO_WATERMARK}
         if not sliced:
             self._step(
@@ -125,11 +242,51 @@ class SideCircuit:
         self._step(self.version, self.now_us, {}, last)
         yield 0
 
+    def prepare(self, engine: Engine) -> None:
+        """The indexes of views that take the place of others, which have to be there with them."""
+        for view in self.views:
+            if view.old is not None:
+                for index in indexes_of(self.catalog, view.relation.oid):
+                    engine.indexes.create(index, self.catalog, view.state, alone=True)
+
+    def note(
+        self,
+        engine: Engine,
+        tick: Tick,
+        deltas: Mapping[int, list[Delta]],
+        outputs: Mapping[int, Delta],
+    ) -> Fed | None:
+        """Engine thread: what a tick did to the nodes that are read; None = nothing."""
+        nodes = engine.circuit.nodes
+        given: dict[int, list[Delta]] = {}
+        moved: dict[int, int] = {}
+        for read in self.inputs:
+            node = nodes.get(read.main)
+            if node is None:
+                continue
+            if read.main in deltas:
+                given[read.main] = deltas[read.main]
+            elif read.main in outputs:
+                given[read.main] = [outputs[read.main]]
+            if node.watermark > read.watermark:
+                moved[read.main] = read.watermark = node.watermark
+        replaced = {
+            v.relation.oid: outputs[v.old.node]
+            for v in self.views
+            if v.difference is not None and v.old is not None and v.old.node in outputs
+        }
+        if not given and not moved and not replaced:
+            return None
+        return Fed(tick.version, tick.now_us, given, moved, replaced)
+
     def follow(self, tick: Fed) -> None:
         """Take in a tick that came after the version that the filling began with."""
         place = {i.main: i.side for i in self.inputs}
         deltas = {place[n]: parts for n, parts in tick.deltas.items()}
         watermarks = {place[n]: w for n, w in tick.watermarks.items()}
+        for view in self.views:
+            if view.relation.oid in tick.replaced:
+                view.take(tick.replaced[view.relation.oid], own=False)
         self._step(tick.version, tick.now_us, deltas, watermarks)
 
     def _step(
@@ -146,60 +303,88 @@ class SideCircuit:
             if isinstance(error.__cause__, StatementError):
                 raise error.__cause__ from None
             raise
-        found = outputs.get(self.compiled.output)
-        if found is not None:
-            self.view.fill(found)
+        for view in self.views:
+            found = outputs.get(view.compiled.output)
+            if found is not None:
+                view.take(found, own=True)
         if step.late or step.errors:
             self.reports.append(replace(step, given={}, schemas={}))
 
+    def finish(self) -> None:
+        """See `Part`."""
+
+    def close(self) -> None:
+        """See `Part`."""
+
     # --- moving in (engine thread) --------------------------------------------------------------
-    def labels(self, main: Circuit, private: frozenset[str]) -> tuple[dict[int, str], set[str]]:
+    def labels(
+        self, main: Circuit, options: Mapping[int, Options]
+    ) -> tuple[dict[int, str], set[str]]:
         """(label of each node in the running circuit, labels that other views have already, whose
-        nodes this view has for itself). private: those known before."""
+        nodes these views have for themselves). options: of each view, by OID, with those known
+        before."""
         labels = {i.side: main.nodes[i.main].label for i in self.inputs}
-        known = frozenset(labels)
-        taken = set(private)
-        for node in sorted(self.circuit.nodes):
-            if node in labels:
-                continue
-            name, what, alone = self.compiled.recipes[node]
-            below = [labels[i] for i in self.circuit.nodes[node].inputs]
-            alone = alone or not all(
-                self.circuit.can_list(i, known) for i in self.circuit.nodes[node].inputs
-            )
-            options = replace(self.compiled.options, private=frozenset(taken))
-            text = node_label(name, what, below, options, private=alone)
-            if not alone and main.find(text) is not None:
-                taken.add(text)
-                options = replace(options, private=frozenset(taken))
-                text = node_label(name, what, below, options, private=alone)
-            labels[node] = text
+        labels |= {node: self.circuit.nodes[node].label for node in self.altered}
+        taken = {text for chosen in options.values() for text in chosen.private}
+        for view in self.views:
+            for node in sorted(view.compiled.recipes):
+                below = [labels[i] for i in self.circuit.nodes[node].inputs]
+                name, what, alone = view.compiled.recipes[node]
+                alone = alone or not all(
+                    self.circuit.can_list(i, view.known) for i in self.circuit.nodes[node].inputs
+                )
+                chosen = replace(options[view.relation.oid], private=frozenset(taken))
+                text = node_label(name, what, below, chosen, private=alone)
+                if not alone and main.find(text) is not None:
+                    taken.add(text)
+                    chosen = replace(chosen, private=frozenset(taken))
+                    text = node_label(name, what, below, chosen, private=alone)
+                labels[node] = text
         return labels, taken
 
-    def move_into(self, engine: Engine, relation: Relation) -> ViewState:
-        """Make the nodes part of the running circuit. relation: the view, with its private labels.
-        Returns its state, which nobody sees yet."""
-        options = compile_options(relation)
-        labels, _ = self.labels(engine.circuit, options.private)
+    def move_into(
+        self, engine: Engine, relations: Mapping[int, Relation], nodes: Mapping[int, int]
+    ) -> None:
+        """Make the nodes part of the running circuit. relations: the views by OID, with their
+        private labels. nodes: of relations, by OID. The views' states are then as if they had been
+        built there; nobody sees them yet."""
+        options = {oid: compile_options(relation) for oid, relation in relations.items()}
+        labels, _ = self.labels(engine.circuit, options)
         place = {i.side: i.main for i in self.inputs}
+        place |= {node: nodes[oid] for node, oid in self.altered.items()}
         engine.circuit.take_over(self.circuit, place, labels)
-        compiled = self.compiled
-        self.view.compiled = replace(
-            compiled,
-            circuit=engine.circuit,
-            options=options,
-            output=place[compiled.output],
-            new_nodes=tuple(place[n] for n in compiled.new_nodes),
-            recipes={},
-        )
-        self.view.relation = relation
-        self.view.node = place[compiled.output]
+        self.moved = True
+        for view in self.views:
+            compiled, oid = view.compiled, view.relation.oid
+            view.relation = view.state.relation = relations[oid]
+            view.state.node = place[compiled.output]
+            view.state.compiled = replace(
+                compiled,
+                circuit=engine.circuit,
+                options=options[oid],
+                output=place[compiled.output],
+                new_nodes=tuple(place[n] for n in compiled.new_nodes),
+                recipes={},
+            )
         for step in self.reports:
             for late in step.late:
                 late.node = place[late.node]
             for error in step.errors:
                 error.node = place[error.node]
-        return self.view
+
+
+class NotBeside(Exception):
+    """These views can not be filled beside the circuit: they read what is only made with them."""
+
+
+AlterationsByTable = Mapping[int, "tuple[int | None, ...]"]
+"""OID of a table → for each of its new columns the position it had, None = it is new."""
+
+
+def plainly(relation: Relation) -> Relation:
+    """The view without what an earlier filling beside the circuit has noted in it."""
+    extra = {k: v for k, v in relation.extra.items() if k not in NOTES}
+    return replace(relation, extra=extra)
 
 
 def add_stand_in(circuit: Circuit, engine: Engine, main: int) -> int:

@@ -42,4 +42,5 @@ def compile_options(relation: Relation) -> Options:
         timezone=relation.context.timezone,
         on_close=relation.emit == "on_window_close",
         private=frozenset(relation.extra.get("private", ())),
+        private_tag=int(relation.extra.get("private_tag", 0)),
     )

@@ -19,7 +19,8 @@ class Options:
 
     view_id: the catalog's OID, which keeps nodes that can not be shared apart. on_error: skip, null
     or fail. on_close: EMIT ON WINDOW CLOSE. private: labels that other views had when this one was
-    filled beside the circuit: it has nodes of its own for them.
+    filled beside the circuit: it has nodes of its own for them, with `private_tag` in the label
+    (0 = the OID; the views that one change has filled share theirs).
     """
 
     view_id: int = 0
@@ -29,6 +30,7 @@ class Options:
     timezone: str = "UTC"
     on_close: bool = False
     private: frozenset[str] = frozenset()
+    private_tag: int = 0
 
 
 Lower = Callable[[Any, "Builder"], int | None]
@@ -137,6 +139,10 @@ def node_label(
 ) -> str:
     """The label of a node. private: no other view may share it."""
     text = label(name, what, list(below))
-    if private or text in options.private:
+    if private and options.private_tag:  # the view that it replaces has such a node still
+        return label(name, what, list(below), options.view_id, options.private_tag)
+    if private:
         return label(name, what, list(below), options.view_id)
+    if text in options.private:
+        return label(name, what, list(below), options.private_tag or options.view_id)
     return text

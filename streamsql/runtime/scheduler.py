@@ -50,6 +50,11 @@ class Outcome(Generic[R]):
             self._error = error
             self._done.set()
 
+    def settle(self, timeout: float) -> None:
+        """Wait until there is an answer, whatever it is. Raises: TimeoutError."""
+        if not self._done.wait(timeout):
+            raise TimeoutError
+
     def wait(self, timeout: float | None = None) -> R:
         """The value; raises the error. Raises: TimeoutError after `timeout` seconds."""
         if not self._done.wait(timeout):

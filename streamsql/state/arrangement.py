@@ -83,6 +83,8 @@ class Arrangement:
         self.generation = 0
         self.on_move: list[Moved] = []
         """Called with (old row numbers, new row numbers) of rows that were copied elsewhere."""
+        self.on_apply: list[Callable[[Applied], None]] = []
+        """Called with what each change did, as `apply` returns it."""
         self._keys: list[tuple[int, ...]] = []
         self._reset()
 
@@ -136,6 +138,8 @@ class Arrangement:
             applied = Applied(delta, rows, np.zeros(rows.size, np.int64), delta.weights_or_ones())
         self.generation += 1
         self._snapshot = None
+        for heard in self.on_apply:
+            heard(applied)
         return applied
 
     def clear(self) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from streamsql.core.delta import make_batch
 from streamsql.core.errors import (
     DuplicateColumn,
     FeatureNotSupported,
@@ -26,23 +25,22 @@ from streamsql.core.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from streamsql.core.schema import Column, Schema
+from streamsql.core.schema import Schema
 from streamsql.dialect.statements import Alter, ColumnDef, CreateTable, CreateView
-from streamsql.engine.alterations import converted, write_fill
+from streamsql.engine.alterations import converted
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import DdlOp, RowsChange
 from streamsql.engine.definition_text import DefinitionText, rename_column_of_table
 from streamsql.engine.definitions import program_of, table_schema
 from streamsql.engine.dml.rows import RowMaker
+from streamsql.engine.new_columns import changes_by_row, write_fill
 from streamsql.engine.pgcatalog.names import quote_ident
 from streamsql.engine.rebind import rebind_all
 from streamsql.engine.redefine import Moves, Redefinition, read_definition
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.changelog import ChangeLog
 from streamsql.engine.storage.table import row_ids
-from streamsql.functions.expressions import Expr
-from streamsql.functions.resolve import volatility
 
 if TYPE_CHECKING:
     from streamsql.engine.session import Session
@@ -222,50 +220,33 @@ def add_column(session: Session, statement: Alter, relation: Relation) -> None:
     redefinition = Redefinition(session.catalog)
     redefinition.change(new)
     redefinition.carry({relation.oid: Moves.none(len(relation.columns))})
-    fill = new_values(session, relation, new)
     places = (*range(len(relation.columns)), None)
-    submit(session, redefinition, RowsChange(relation.oid, places, fill))
+    submit(session, redefinition, new_values(session, relation, new, places))
 
 
-def new_values(session: Session, old: Relation, new: Relation) -> bytes:
-    """The last column's value for the rows that are there: one for all, where it does not depend on
-    the row. Raises: 23502, errors of the expression."""
+def new_values(
+    session: Session, old: Relation, new: Relation, places: tuple[int | None, ...]
+) -> RowsChange:
+    """The last column's values for the rows that are there: one for all, or what follows from each
+    row. Raises: 23502, errors of the expression."""
     scope = BindScope(session.catalog, new.context)
     program = program_of(new, scope)
     maker = RowMaker(new, program)
     at, now_us, zone = len(new.columns) - 1, session.now_us(), new.context.timezone
-    generated = any(i == at for i, _ in program.generated)
-    default = program.defaults[at]
-    if not generated and not changes_by_row(default):
-        value = maker.default(at, 1, now_us, zone)
-        return write_fill([value], None)
-    table = session.table(old.oid)
-    assert table is not None
+    change = RowsChange(old.oid, places)
+    if any(i == at for i, _ in program.generated):
+        return replace(change, compute=((at, ""),), now_us=now_us, timezone=zone)
+    if not changes_by_row(program.defaults[at]):
+        return replace(change, fill=write_fill([maker.default(at, 1, now_us, zone)], None))
+    if session.transaction is None and session.engine.jobs.is_table_large(old.oid):
+        return replace(change, compute=((at, ""),), now_us=now_us, timezone=zone)
     stored = session.read_view().tables([old.oid])[old.oid].combine_chunks()
-    n = stored.num_rows
-    values = maker.default(at, n, now_us, zone)
-    if generated:
-        given = [stored.column(i) for i in range(at)]
-        columns = [_flat(c, new.columns[i]) for i, c in enumerate(given)]
-        rows = make_batch([*columns, values], new.columns.arrow, n)
-        values = maker.regenerate(rows, now_us, zone).column(at)
+    values = maker.default(at, stored.num_rows, now_us, zone)
     if not new.columns[at].nullable and values.null_count:
         raise NotNullViolation(
             f'column "{new.columns[at].name}" of relation "{new.name}" contains null values'
         )
-    return write_fill([values], pa.array(row_ids(stored, at)))
-
-
-def changes_by_row(default: Expr | None) -> bool:
-    """Whether a default has to be computed for each row (random(), gen_random_uuid())."""
-    return default is not None and volatility(default).name == "VOLATILE"
-
-
-def _flat(column: pa.ChunkedArray, wanted: Column) -> pa.Array:
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = found.chunk(0) if found.num_chunks else pa.array([], wanted.type.arrow)
-    return found
+    return replace(change, fill=write_fill([values], pa.array(row_ids(stored, at))))
 
 
 # --- ALTER COLUMN ---------------------------------------------------------------------------------

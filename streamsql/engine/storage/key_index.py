@@ -6,7 +6,7 @@ before they read: a question becomes two positions in the order, and only then r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -56,7 +56,8 @@ class KeyIndex:
 
     name: of the index. oid: of its catalog entry. keys: expressions over the first columns of the
     store (the user's). unique: columns that it keeps unique, () = none. lookups: questions
-    answered.
+    answered. failing: rows on which an expression fails, as the rows of a view may (a table takes
+    none): it is not looked up in while there is one, so that a query meets the error.
     """
 
     name: str
@@ -66,6 +67,7 @@ class KeyIndex:
     store: Arrangement
     unique: tuple[int, ...] = ()
     lookups: int = 0
+    failing: int = 0
     order: OrderedIndex = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,10 +89,25 @@ class KeyIndex:
         rows may be stored twice still; they must be one before rows are known by their numbers."""
         if merge:
             self.store.merge()
-        parts = list(self.store.live_batches())
+        for _ in self.fill(list(self.store.live_batches()), strict=not merge):
+            pass
+        self.follow_rows()
+
+    def follow_rows(self) -> None:
+        """Hear of rows that are copied elsewhere."""
+        self.store.on_move.append(self.moved)
+
+    def fill(
+        self, parts: Sequence[tuple[Int64Array, pa.RecordBatch]], *, strict: bool = False
+    ) -> Iterator[int]:
+        """Take in stored rows with their numbers, the first ones; gives how many, now and then.
+        strict: see `values`."""
         if parts:
             rows = np.concatenate([rows for rows, _ in parts])
-            values = [self.values(batch) for _, batch in parts]
+            values = []
+            for _, batch in parts:
+                values.append(self.values(batch, strict=strict))
+                yield 0
             table = pa.table([pa.chunked_array(c) for c in zip(*values, strict=True)],
                              names=[f"k{i}" for i in range(len(self.keys))])  # fmt: skip
             # entries that come in order fill the tree from left to right: five times as fast
@@ -103,7 +120,7 @@ class KeyIndex:
                 columns = [c.combine_chunks() for c in taken.columns]
                 ties = rows[np.asarray(part).astype(np.int64)]
                 self._add(columns, np.ones(ties.size, np.int64), ties)
-        self.store.on_move.append(self.moved)
+                yield ties.size
 
     def detach(self) -> None:
         """The index is dropped."""
@@ -111,8 +128,8 @@ class KeyIndex:
             self.store.on_move.remove(self.moved)
         self.order.clear()
 
-    def change(self, applied: Applied) -> None:
-        """Rows of a change that came to life, and those that died."""
+    def change(self, applied: Applied, *, strict: bool = False) -> None:
+        """Rows of a change that came to life, and those that died. strict: see `values`."""
         old, new = applied.old != 0, applied.new != 0
         touched = np.flatnonzero(old != new)
         if not touched.size:
@@ -121,11 +138,16 @@ class KeyIndex:
         if touched.size < batch.num_rows:
             batch = batch.take(pa.array(touched))
         weights = np.where(new[touched], 1, -1)
-        self._add(self.values(batch), weights, applied.rows[touched])
+        values = self.values(batch, weights, strict=strict)
+        self._add(values, weights, applied.rows[touched])
 
     def moved(self, old: Int64Array, new: Int64Array) -> None:
         """The same rows have other numbers now."""
-        values = self.values(self.store.take(new))
+        self.move(old, new, self.store.take(new))
+
+    def move(self, old: Int64Array, new: Int64Array, rows: pa.RecordBatch) -> None:
+        """`moved`, when it was seen at the time what the rows are."""
+        values = self.values(rows, np.zeros(old.size, np.int64))
         self._add(values, np.full(old.size, -1), old)
         self._add(values, np.ones(new.size, np.int64), new)
 
@@ -133,14 +155,36 @@ class KeyIndex:
         groups = np.zeros(rows.size, np.int64)
         self.order.add(groups, values, weights, np.ascontiguousarray(rows))
 
-    def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The keys of these stored rows; an expression that fails on a row is NULL there."""
+    def values(
+        self, batch: pa.RecordBatch, weights: Int64Array | None = None, *, strict: bool = False
+    ) -> list[pa.Array]:
+        """The keys of these stored rows. weights: int64[n], by which rows on which an expression
+        fails are counted (None = 1); they are NULL then. strict: raise their error."""
         if self._plain:
             return [batch.column(i) for i in self._plain]
         visible = batch.select(list(range(len(self.schema))))
         visible = pa.RecordBatch.from_arrays(visible.columns, schema=self.schema.arrow)
+        if strict:
+            if weights is not None:
+                visible = visible.filter(pa.array(weights > 0))
+            found = self._evaluator.run(visible, 0)
+            if weights is None or bool((weights > 0).all()):
+                return list(found)
+            visible = pa.RecordBatch.from_arrays(
+                batch.columns[: len(self.schema)], schema=self.schema.arrow
+            )
         result = self._evaluator.run_skipping(visible, 0, on_error="null")
+        failed = [row for row, _, _ in result.errors]
+        self.failing += len(failed) if weights is None else int(weights[failed].sum())
         return list(result.columns)
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Rows (at least the user's columns) that a table is to take. Raises: errors of the
+        expressions."""
+        if not self._plain and rows.num_rows:
+            visible = rows.columns[: len(self.schema)]
+            batch = pa.RecordBatch.from_arrays(visible, schema=self.schema.arrow)
+            self._evaluator.run(batch, 0)
 
     # --- questions ------------------------------------------------------------------------------
     def span(self, wanted: Range) -> tuple[int, int]:

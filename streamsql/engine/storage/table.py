@@ -143,6 +143,14 @@ class TableState:
         probe, rows = self.store.probe(key, batch, list(batch_columns), null_safe=null_safe)
         return probe, self.store.take(rows)
 
+    def index_keys(self) -> None:
+        """Make now what the first write would make: the indexes that keys are looked up by."""
+        self.store.merge()
+        for key in self.keys:
+            exact = key.columns == self.identity and self._exact_identity
+            if not exact and key.columns not in self._keys:
+                self._keys[key.columns] = self.store.add_key(key.columns)
+
     def are_live(self, rows: pa.RecordBatch) -> BoolArray:
         """Which of these rows (store's schema) are still the present rows, bool[n]."""
         live = np.zeros(rows.num_rows, np.bool_)

@@ -69,10 +69,9 @@ class ViewState:
         if they are not the same; returns what they have to change by, to be `delta`."""
         fresh = cancel(without_watermark(delta))
         shown, same = old.contents(), old.schema.types == self.schema.types
-        self.log = old.log
         if not same:
-            shown = Delta(self._by_name(shown.batch, old.schema), shown.weights)
-            self.log = old.log.converted(lambda rows: self._by_name(rows, old.schema))
+            shown = Delta(self.by_name(shown.batch, old.schema), shown.weights)
+        self.follow_log(old)
         if same and self.store.identity == old.store.identity:
             self.store, self.indexes = old.store, old.indexes
         else:  # the old rows need not be unique by what identifies the new ones
@@ -80,9 +79,17 @@ class ViewState:
             self.store.apply(shown)
         return consolidate(concat([fresh, shown.negate()], self.schema))
 
-    def _by_name(self, rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    def follow_log(self, old: ViewState) -> None:
+        """Go on with the versions of another state."""
+        self.log = old.log
+        if old.schema.types != self.schema.types:
+            self.log = old.log.converted(lambda rows: self.by_name(rows, old.schema))
+
+    def by_name(self, rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         """Rows of another view in the columns of this one; NULL where it had no such column, or one
         of another type."""
+        if schema.types == self.schema.types:
+            return rows
         columns = []
         for column in self.schema:
             at = schema.index(column.name)
