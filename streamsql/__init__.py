@@ -4,12 +4,30 @@
 >>> db = streamsql.connect()
 >>> db.execute("SELECT 1 + 1").fetchall()
 [(2,)]
+>>> try:
+...     db.execute("SELECT * FROM nope")
+... except streamsql.errors.UndefinedTable as error:
+...     print(error.sqlstate, error, error.position)
+42P01 relation "nope" does not exist 14
 >>> db.close()
+
+Every error is a `StreamSqlError` with `sqlstate`, `message`, `position` (from 0), `detail` and
+`hint`: a `StatementError` is the statement's or the data's fault, an `OperationalError` the world's
+(disk, memory, cancelling), an `InvariantViolation` ours. `streamsql.errors` has a class for each
+SQLSTATE.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from streamsql.core import errors
+from streamsql.core.errors import (
+    InvariantViolation,
+    OperationalError,
+    StatementError,
+    StreamSqlError,
+)
 
 __version__ = "0.1.0"
 
@@ -54,4 +72,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["__version__", "connect"]
+__all__ = [
+    "InvariantViolation",
+    "OperationalError",
+    "StatementError",
+    "StreamSqlError",
+    "__version__",
+    "connect",
+    "errors",
+]

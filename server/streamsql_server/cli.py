@@ -119,7 +119,7 @@ def demo(
     service.leave(module.run_demo(speed=speed, port=port, data_dir=path, seconds=seconds))
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(arguments: tuple[str, ...]) -> None:
     """Measure throughput and latency, as ratios to DuckDB."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import site
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,10 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+from streamsql_server import demo_leftovers
 from streamsql_server.demo_screen import Screen, busy
 
 EXAMPLES_VARIABLE = "STREAMSQL_EXAMPLES"
 """Names the folder `sql-examples` where it is not in the checkout or the working directory."""
+
+INSTALLED = "share/streamsql/sql-examples"
+"""Where a wheel puts that folder, below the environment."""
 
 REDRAW_SECONDS = 0.25
 LINE_SECONDS = 1.0
@@ -29,7 +35,7 @@ FROM airline_punctuality WHERE flights >= 20 ORDER BY late_percent DESC, airline
 PROGRESS = (
     "SELECT max(latest) AS latest, coalesce(sum(flights), 0) AS flights FROM airline_punctuality"
 )
-HEADINGS = ("airline", "flights", "cancelled", "late > 15 min", "mean delay")
+HEADINGS = ("airline", "flights", "cancelled", "% late > 15 min", "mean delay, min")
 
 
 def run_demo(
@@ -44,7 +50,8 @@ def run_demo(
     """Run until Ctrl-C, SIGTERM or, if given, for `seconds`; returns the exit code.
 
     speed: seconds of 2013 per second. data_dir: of the server; None = a temporary one, ":memory:" =
-    none. What an earlier demo left there is made anew; tables of other people are not touched.
+    none. What an earlier demo left there is made anew, with what users have made above it; tables
+    of other people are not touched.
     """
     out = out or sys.stdout
     folder = find_examples()
@@ -75,11 +82,14 @@ def run_demo(
 
 
 def find_examples() -> Path | None:
-    """The folder `sql-examples`: of the environment, the working directory or the checkout."""
+    """The folder `sql-examples`: of the environment, the working directory, the checkout or the
+    installation."""
     candidates = [
         os.environ.get(EXAMPLES_VARIABLE),
         "sql-examples",
         Path(__file__).resolve().parents[2] / "sql-examples",
+        Path(sysconfig.get_path("data")) / INSTALLED,  # of a wheel
+        Path(site.getuserbase()) / INSTALLED,  # pip install --user
     ]
     for candidate in candidates:
         if candidate and (Path(candidate) / "flights" / "setup.sql").is_file():
@@ -170,6 +180,7 @@ class _Demo:
                     f'the database in "{self._data_dir}" has a table "{table}" of its own',
                     hint="Choose another folder with --data-dir.",
                 )
+        above = demo_leftovers.definitions(session) if existing else []
         for table in TABLES:
             if table in existing:
                 session.execute(f"DROP TABLE {table} CASCADE")
@@ -178,6 +189,8 @@ class _Demo:
                 if self._stop.is_set():
                     return
                 session.run(statement)
+        for line in demo_leftovers.make_anew(session, above):
+            self._say(line)
 
     def _announce(self, port: int) -> None:
         days = self._speed / 86_400 * 60

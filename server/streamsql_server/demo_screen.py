@@ -31,8 +31,9 @@ class Screen:
             self._out.write(f"{title}{first}\n")
             self._out.flush()
             return
-        width = shutil.get_terminal_size((80, 24)).columns
-        lines = [title, "", *table_lines(headings, rows)]
+        width, height = shutil.get_terminal_size((80, 24))
+        # a line above the window's top can't be reached again: it would stay there
+        lines = [title, "", *table_lines(headings, rows)][: max(height - 1, 1)]
         text = _HIDE_CURSOR + (_UP.format(self._height) if self._height else "")
         for line in lines:
             text += f"{_CLEAR_LINE}{line[: width - 1]}\n"

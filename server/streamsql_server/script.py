@@ -8,8 +8,8 @@ import click
 import pyarrow as pa
 
 import streamsql
-from streamsql.core.errors import StreamSqlError
-from streamsql.engine.api import Result, SessionApi
+from streamsql.core.errors import FeatureNotSupported, StreamSqlError
+from streamsql.engine.api import Result, SessionApi, split_statements
 from streamsql_server.conversation.results import tag_of
 from streamsql_server.encoding.rows import TEXT, ColumnEncoder
 from streamsql_server.encoding.wire_type import WireContext
@@ -22,20 +22,22 @@ def run_file(file: Path, path: str, *, keep_going: bool = False) -> int:
     database = streamsql.connect(path)
     session = database.session()
     try:
-        for statement in session.parse(text):
+        # each is parsed as the one before it has left the session
+        for position, piece in split_statements(text):
             try:
-                outcome = session.run(statement)
-                if not isinstance(outcome, Result):
-                    raise StreamSqlError("COPY with STDIN or STDOUT needs a client")
-                show(outcome, session)
+                for statement in session.parse(piece):
+                    outcome = session.run(statement)
+                    if not isinstance(outcome, Result):
+                        raise FeatureNotSupported(
+                            "COPY with STDIN or STDOUT needs a client",
+                            hint="Use psql, or CREATE TABLE … WITH (connector = 'file').",
+                        )
+                    show(outcome, session)
             except StreamSqlError as error:
                 failed = True
-                _show_error(file, text, statement.position, error)
+                _show_error(file, text, position, error)
                 if not keep_going:
                     break
-    except StreamSqlError as error:  # of the parser
-        failed = True
-        _show_error(file, text, 0, error)
     finally:
         session.close()
         database.close()

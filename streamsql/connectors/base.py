@@ -57,8 +57,8 @@ class SourceBatch:
     offset: the partition's position after these rows (`SourceReader.seek` takes it back).
     bad_rows: what was skipped on the way; may come with a batch of no rows. included: what was
     asked for by `SourceReader.include`, by kind: an array [n] of its type in `INCLUDED`.
-    before(i, bad): the position in front of row i, or of that bad row; for a source that stops
-    there.
+    before(i, bad): the position in front of row i, or of that bad row, for a source that stops
+    there; None: it knows no positions within a batch, and stops in front of the whole.
     """
 
     partition: str
@@ -66,7 +66,7 @@ class SourceBatch:
     offset: Position
     bad_rows: list[BadRow] = field(default_factory=list)
     included: dict[str, pa.Array] = field(default_factory=dict)
-    before: Callable[[int, BadRow | None], Position] = field(kw_only=True)
+    before: Callable[[int, BadRow | None], Position] | None = None
 
 
 INCLUDED: dict[str, SqlType] = {"partition": TEXT, "offset": BIGINT, "payload": TEXT}

@@ -1,7 +1,8 @@
 """Text to statements: lexer, statement router, the grammar of queries.
 
 Public: `parse`, `parse_expression`, `parse_type`, `type_of`, `interval_parts`, `position_of`,
-`operator_of`, `to_sql`. Everything is loaded at the first call: importing this room costs nothing.
+`operator_of`, `split`, `to_sql`. Everything is loaded at the first call: importing this room costs
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from streamsql.dialect.intervals import interval_parts
     from streamsql.dialect.operators import operator_of
     from streamsql.dialect.positions import position_of, position_of_name
-    from streamsql.dialect.router import parse, parse_expression
+    from streamsql.dialect.router import parse, parse_expression, split
     from streamsql.dialect.typenames import parse_type, type_of
 
 _HOME = {
@@ -24,6 +25,7 @@ _HOME = {
     "parse_type": "typenames",
     "position_of": "positions",
     "position_of_name": "positions",
+    "split": "router",
     "to_sql": "generator",
     "type_of": "typenames",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "parse_type",
     "position_of",
     "position_of_name",
+    "split",
     "to_sql",
     "type_of",
 ]

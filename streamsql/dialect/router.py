@@ -8,7 +8,7 @@ from threading import Lock
 
 from sqlglot import exp
 
-from streamsql.core.errors import StatementTooComplex, StreamSqlError
+from streamsql.core.errors import StatementError, StatementTooComplex, StreamSqlError
 from streamsql.dialect.dialects import Difference
 from streamsql.dialect.grammar.cursor import Cursor
 from streamsql.dialect.hints import near_miss
@@ -88,6 +88,30 @@ def parse_with_differences(sql: str, dialect: str) -> list[tuple[Statement, list
 def _parse(sql: str, dialect: str) -> list[Statement]:
     found = [statement for statement, _ in parse_with_differences(sql, dialect)]
     return found or [Empty(sql=sql, position=0)]
+
+
+def split(sql: str) -> list[tuple[int, str]]:
+    """(offset, text) of each statement, whether it is right or not.
+
+    What is not closed (a string, a comment) reaches to the end of the text.
+
+    >>> split("SELECT 1; SELEC 2;; SELECT 'open")
+    [(0, 'SELECT 1'), (10, 'SELEC 2'), (20, "SELECT 'open")]
+    """
+    try:
+        tokens, open_from = tokenize(sql), len(sql)
+    except StatementError as error:
+        open_from = error.position or 0
+        try:
+            tokens = tokenize(sql[:open_from])
+        except StatementError:
+            return [(0, sql)]
+    found = [(t[0].start, sql[t[0].start : t[-1].end]) for t in _split(tokens)]
+    if open_from < len(sql):
+        within = found and ";" not in (t.key for t in tokens if t.start >= found[-1][0])
+        start = found.pop()[0] if within else open_from
+        found.append((start, sql[start:]))
+    return found
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:

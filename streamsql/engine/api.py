@@ -284,3 +284,10 @@ def to_text(array: Any, type_: SqlType, timezone: str = "UTC") -> pa.Array:
 
 
 Columns = Schema
+
+
+def split_statements(sql: str) -> list[tuple[int, str]]:
+    """(offset, text) of each statement of a text, whether it is right or not."""
+    from streamsql.dialect import split
+
+    return split(sql)

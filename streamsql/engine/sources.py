@@ -136,7 +136,8 @@ class SourceRuntime:
                 batches = reader.poll(POLL_ROWS)
                 for batch in batches:
                     arrival = self._whole(batch)
-                    if not self.queue.put(max(1, arrival.rows.num_rows), arrival):
+                    n = arrival.rows.num_rows
+                    if (n or arrival.stop is None) and not self.queue.put(max(1, n), arrival):
                         return
                     if arrival.stop is not None:
                         raise row_refused(arrival.stop)
@@ -335,4 +336,6 @@ def _up_to_the_first(batch: Any, rows: pa.RecordBatch, broken: Broken) -> Arriva
     else:
         at, text, reason = broken[0]
         bad, why = None, f"{reason}: {text}"
+    if batch.before is None:
+        return Arrival(batch.partition, rows.slice(0, 0), None, stop=why)
     return Arrival(batch.partition, rows.slice(0, at), batch.before(at, bad), stop=why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 
 import pytest
@@ -80,3 +81,40 @@ def test_screen_prints_lines_where_nobody_looks():
 
 def test_table_lines_align_numbers_to_the_right():
     assert table_lines(("who", "n"), [("Ann", "7"), ("Bo", "123")])[2:] == ["Ann    7", "Bo   123"]
+
+
+def test_demo_makes_anew_what_users_have_made_above_its_tables(tmp_path):
+    data = tmp_path / "data"
+    assert run_demo(1e6, port=0, data_dir=data, seconds=0.2, out=io.StringIO()) == 0
+    with streamsql.connect(str(data)) as database:
+        database.execute("CREATE VIEW named AS SELECT * FROM airlines")
+        database.execute("CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM named")
+        database.execute("CREATE INDEX by_n ON counted (n)")
+    out = io.StringIO()
+    assert run_demo(1e6, port=0, data_dir=data, seconds=0.2, out=out) == 0
+    for what in ('view "named"', 'materialized view "counted"', 'index "by_n"'):
+        assert f"{what}, which reads the demo's tables, was made anew\n" in out.getvalue()
+    with streamsql.connect(str(data)) as database:
+        assert database.execute("SELECT n FROM counted").fetchall() == [(16,)]
+
+
+def test_what_can_not_be_made_anew_is_shown(tmp_path):
+    from streamsql_server.demo_leftovers import Definition, make_anew
+
+    with streamsql.connect() as database:
+        session = database.session()
+        lines = list(
+            make_anew(session, [Definition("view", "public", "v", "CREATE VIEW v AS SELECT nope")])
+        )
+    assert len(lines) == 1
+    assert "can't be made anew" in lines[0] and "CREATE VIEW v AS SELECT nope" in lines[0]
+
+
+def test_screen_draws_no_more_than_the_window_holds(monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda fallback=None: os.terminal_size((40, 5)))
+    out = Terminal()
+    screen = Screen(out)
+    screen.show("t", ("a", "b"), [(str(i), "1") for i in range(10)])
+    screen.show("t", ("a", "b"), [(str(i), "2") for i in range(10)])
+    assert out.getvalue().count("\n") == 2 * 4
+    assert "\x1b[4A" in out.getvalue()

@@ -18,7 +18,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # built from the committed files only, as a release is
     source = tmp_path_factory.mktemp("source")
     files = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-z", "streamsql", "server", "repl", "pyproject.toml", "README.md", "LICENSE"],
+        ["git", "-C", str(ROOT), "ls-files", "-z", "streamsql", "server", "repl", "sql-examples", "pyproject.toml", "README.md", "LICENSE"],
         capture_output=True, check=True,
     ).stdout.decode().split("\0")  # fmt: skip
     for name in filter(None, files):
@@ -38,7 +38,10 @@ def test_wheel_holds_the_packages_their_data_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in ("streamsql/py.typed", "streamsql_server/cli.py", "streamsql_repl/__init__.py"):
         assert wanted in names
-    assert not [n for n in names if n.startswith(("tests/", "server/", "repl/"))]
+    assert not [n for n in names if n.startswith(("tests/", "server/", "repl/", "sql-examples/"))]
+    data = [n.partition(".data/data/")[2] for n in names if ".data/data/" in n]
+    assert "share/streamsql/sql-examples/flights/setup.sql" in data
+    assert "share/streamsql/sql-examples/data/flights.parquet" in data
 
 
 def test_wheel_installs_and_answers_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:

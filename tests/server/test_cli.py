@@ -179,3 +179,28 @@ def test_run_names_the_line_of_an_error_and_stops(tmp_path: Path) -> None:
     done = run("run", "--keep-going", str(script))
     assert done.returncode == 1
     assert done.stdout.count("SELECT 1") == 2
+
+
+def test_run_goes_on_after_a_syntax_error_and_parses_each_statement_as_the_one_before_left_it(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "s.sql"
+    script.write_text(
+        "SELECT 1 AS one;\nSELEC 2;\nSET dialect = 'flink';\nSELECT 3 AS Three;\nSELECT 'open"
+    )
+    done = run("run", str(script))
+    assert done.returncode == 1
+    assert "one" in done.stdout and "three" not in done.stdout.lower()
+    assert f"{script}:2: ERROR 42601: syntax error at or near" in done.stderr
+    done = run("run", "--keep-going", str(script))
+    assert done.returncode == 1
+    assert "Three" in done.stdout
+    assert f"{script}:2: ERROR 42601" in done.stderr
+    assert f"{script}:5: ERROR 42601: unterminated quoted string" in done.stderr
+
+
+def test_help_of_bench_shows_its_options() -> None:
+    for flag in ("--help", "-h"):
+        done = run("bench", flag)
+        assert done.returncode == 0
+        assert "--tick-rows" in done.stdout and "--json" in done.stdout
