@@ -36,7 +36,7 @@ from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.storage.changelog import ChangeLog
 from streamsql.engine.storage.key_index import KeyIndex
 from streamsql.engine.storage.table import TableState
-from streamsql.engine.storage.view import ViewState
+from streamsql.engine.storage.view import NO_NODE, ViewState
 from streamsql.engine.tables import new_table_state
 from streamsql.engine.views import bind_view, compile_options
 
@@ -137,9 +137,10 @@ class CatalogBuilder:
                 continue
             op.apply(built.catalog)
             if isinstance(op, StartJob):
+                if op.relation.oid in self.engine.doomed:
+                    continue
                 relation = op.relation if op.ops else built.catalog.bound(op.relation)
-                job = self.engine.jobs.begin(relation, background=op.background, ops=op.ops)
-                built.jobs.append(job)
+                built.jobs.append(self.engine.jobs.begin(op, relation))
             if isinstance(op, CreateRelation):
                 self._create(op, request, built)
         built.layouts = built.catalog.prune_layouts()
@@ -160,7 +161,7 @@ class CatalogBuilder:
         elif relation.kind == "materialized_view":
             self.make_view(relation, built)
             alterations.add_layouts(self.engine, relation, built.catalog, built.nodes)
-        elif relation.kind == "index":
+        elif relation.kind == "index" and self.engine.replay_us is None:
             built.indexes.append(self.engine.indexes.build(relation, built))
         elif relation.kind == "subscription":
             self.engine.recordings.prepare(relation)
@@ -195,6 +196,9 @@ class CatalogBuilder:
     def make_view(self, relation: Relation, built: Built) -> None:
         """A view with its rows, made by a job or at once. Views that were made together move in
         together."""
+        if relation.oid in self.engine.doomed:
+            built.views[relation.oid] = ViewState(relation, None, NO_NODE, self.engine.version)
+            return
         side = self.engine.jobs.circuit_of(relation.oid)
         if side is None:
             self.build_view(relation, built)
@@ -354,7 +358,8 @@ class CatalogBuilder:
             if table.tracker is not None:
                 table.tracker.begin(tick.now_us)
         engine.committer.run([tick], swap)
-        engine.indexes.sync()
+        if engine.replay_us is None:  # else once, at the end
+            engine.indexes.sync()
         engine.recordings.sync()
         for step in built.steps:
             engine.system.record(tick, step)

@@ -56,6 +56,7 @@ class Committer:
             self.engine.builder.commit_ddl(request)
             self.engine.feeds.refresh()
             work.outcome.set(request)
+            self.engine.durability.checkpoint_if_due()
             return
         try:
             tick = self.stage(request)

@@ -32,6 +32,9 @@ CHECKPOINT_SECONDS = 300.0
 
 CHECKPOINT_SMALL_BYTES = 4 << 20
 
+CHANGE_BYTES = 4 << 20
+"""What a catalog change counts for: replaying it takes about as long as so much of rows."""
+
 FORMAT = 1
 """Version of the catalog's and the records' format; a newer one is refused."""
 
@@ -66,7 +69,7 @@ class DataDirectory:
             for tick in ticks:
                 payload = encode(tick)
                 self._wal.append(payload)
-                self._logged += len(payload)
+                self._logged += len(payload) + (CHANGE_BYTES if tick.ddl else 0)
                 written += 1
         except DiskError as error:
             failure = error
@@ -156,7 +159,7 @@ class DataDirectory:
     def recover(self) -> None:
         """See `Durability`."""
         from streamsql.engine.checkpoints import restore
-        from streamsql.engine.replay import replay
+        from streamsql.engine.replay import doomed_views, replay
 
         join = self._files.join
         first = 1
@@ -175,7 +178,8 @@ class DataDirectory:
                 self._checkpointed_version = self.engine.version
                 first = meta["lsn"] + 1
             self._wal = WriteAheadLog(join(self.path, "wal"), files=self._files)
-            replay(self.engine, self._wal.replay(first))
+            doomed = doomed_views(self._wal.replay(first), self.engine.version)
+            replay(self.engine, self._wal.replay(first), doomed)
         except BaseException:
             self._lock.release()
             raise

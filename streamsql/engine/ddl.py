@@ -160,12 +160,13 @@ class DropRelation:
 class StartJob:
     """Materialized views begin to be filled (`jobs`): a new one, or those that `ops`, which will
     end the job, give other definitions. background: nobody waits for it. bases: see
-    `CreateRelation`."""
+    `CreateRelation`. text: of the statement, not logged."""
 
     relation: Relation
     background: bool = False
     bases: tuple[Relation, ...] = field(default=(), compare=False)
     ops: tuple[DdlOp, ...] = ()
+    text: str = field(default="", compare=False)
 
     def apply(self, catalog: Catalog) -> None:
         check_inputs(self.relation, self.bases, catalog)

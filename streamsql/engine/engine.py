@@ -73,6 +73,7 @@ class Engine:
         self._pins: Counter[int] = Counter()
         self._now_us = 0
         self.replay_us: int | None = None
+        self.doomed: frozenset[int] = frozenset()  # views that a replay need not make
         self.closed = False
         self.committer = Committer(self)
         self.indexes = Indexes(self)

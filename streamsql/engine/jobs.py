@@ -179,23 +179,18 @@ class Jobs:
         self, relation: Relation, bases: tuple[Relation, ...], text: str, *, background: bool
     ) -> Job:
         """Begin to make a view. Raises: errors of the definition, 42P07, 58030; RelationBusy."""
-        start = StartJob(relation, background, bases)
+        start = StartJob(relation, background, bases, text=text)
         self.engine.commit(CommitRequest((), (start,)))
-        return self._of(relation, text)
+        return self._launched.pop(relation.oid)
 
     def submit_change(self, ops: tuple[DdlOp, ...], text: str) -> Job:
         """Begin to make a change of the catalog. Raises: errors of the operations; RelationBusy."""
         engine, relation = self.engine, about(ops)[1]
         if filled_views(ops, engine.catalog, applied(ops, engine.catalog)):
-            self.engine.commit(CommitRequest((), (StartJob(relation, False, (), ops),)))
+            engine.commit(CommitRequest((), (StartJob(relation, False, (), ops, text),)))
         else:
-            engine.call(lambda: self._begin_unlogged(relation, ops))
-        return self._of(relation, text)
-
-    def _of(self, relation: Relation, text: str) -> Job:
-        job = self._launched.pop(relation.oid)
-        job.text = text
-        return job
+            engine.call(lambda: self._begin_unlogged(StartJob(relation, False, (), ops, text)))
+        return self._launched.pop(relation.oid)
 
     def cancel(self, ids: tuple[int, ...] | None, reason: str) -> list[int]:
         """End jobs (None = all) and wait until they are gone. Raises: UndefinedObject (42704)."""
@@ -238,26 +233,28 @@ class Jobs:
             if asked.collides(job.touched) or job.relation.schema in asked.schemas:
                 raise RelationBusy(job)
 
-    def begin(self, relation: Relation, *, background: bool, ops: tuple[DdlOp, ...] = ()) -> Job:
-        """Note the rows that are there now, and compile what is to be filled with them."""
+    def begin(self, start: StartJob, relation: Relation) -> Job:
+        """Note the rows that are there now, and compile what is to be filled with them. relation:
+        the new view, bound."""
         from streamsql.engine.build import check_inputs_run
 
-        engine = self.engine
-        about_it = touched((StartJob(relation, background, (), ops),), engine.catalog)
+        engine, ops = self.engine, start.ops
+        about_it = touched((start,), engine.catalog)
         if ops:
             parts = make_parts(ops, engine, applied(ops, engine.catalog))
-            job = Job(relation, background, parts, engine.clock_us(), about_it, about(ops)[0])
-            job.ops = ops
         else:
             check_inputs_run(relation, engine.catalog)
-            side = SideCircuit.begin(engine, [relation])
-            job = Job(relation, background, [side], engine.clock_us(), about_it)
-        job.rows_total = sum(part.rows for part in job.parts)
+            parts = [SideCircuit.begin(engine, [relation])]
+        job = Job(relation, start.background, parts, engine.clock_us(), about_it)
+        job.ops, job.text = ops, start.text or relation.sql
+        if ops:
+            job.kind = about(ops)[0]
+        job.rows_total = sum(part.rows for part in parts)
         return job
 
-    def _begin_unlogged(self, relation: Relation, ops: tuple[DdlOp, ...]) -> None:
-        self.check_free(ops, None)
-        job = self.begin(relation, background=False, ops=ops)
+    def _begin_unlogged(self, start: StartJob) -> None:
+        self.check_free(start.ops, None)
+        job = self.begin(start, start.relation)
         job.logged = False
         self.launch(job)
 
@@ -359,12 +356,12 @@ class Jobs:
             self._end(relation.oid)
             return
         try:
-            job = job or self.begin(self.engine.catalog.bound(relation), background=True)
+            found = self.engine.catalog.bound(relation)
+            job = job or self.begin(StartJob(relation, background=True), found)
         except StreamSqlError as error:
             logs.warning("a job could not go on", view=relation.name, reason=error.message)
             self._end(relation.oid)
             return
-        job.text = job.text or relation.sql
         self.launch(job)
 
     # --- the job's thread -----------------------------------------------------------------------

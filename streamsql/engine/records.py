@@ -16,6 +16,16 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder()
 
 
+class CatalogChanges(msgspec.Struct):
+    """The version of a record and its catalog changes: the rest is not looked at."""
+
+    v: int
+    d: list[dict[str, Any]] = []
+
+
+_changes_decoder = msgspec.msgpack.Decoder(CatalogChanges)
+
+
 def encode(tick: Tick) -> bytes:
     """A tick as bytes; changes of temporary tables are left out."""
     record: Record = {"v": tick.version, "t": tick.now_us}
@@ -51,6 +61,11 @@ def decode(payload: bytes) -> Record:
     """Inverse of `encode`; batches stay bytes until their schema is known."""
     record: Record = _decoder.decode(payload)
     return record
+
+
+def catalog_changes(payload: bytes) -> CatalogChanges:
+    """What a record says of the catalog."""
+    return _changes_decoder.decode(payload)
 
 
 def visible_rows(change: Any) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from streamsql.core.errors import DataCorrupted, StreamSqlError
 from streamsql.engine.ddl import AlterRelations, CreateRelation, StartJob, op_from_json
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.pending import TableImage
-from streamsql.engine.records import Record, batch_from, decode
+from streamsql.engine.records import Record, batch_from, catalog_changes, decode
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.sources import Arrival
 from streamsql.engine.storage.table import TableState
@@ -40,11 +40,40 @@ class LoggedWrite:
         """Nothing is read."""
 
 
-def replay(engine: Engine, records: Iterable[tuple[int, bytes]]) -> None:
-    """Run all records, given as (lsn, payload), after the engine's version.
+def doomed_views(records: Iterable[tuple[int, bytes]], version: int) -> frozenset[int]:
+    """OIDs of the materialized views that these records, after that version, make and drop again,
+    and that nothing reads which stays: nobody will see their rows."""
+    made: dict[int, set[int]] = {}
+    dropped: set[int] = set()
+    readers: dict[int, set[int]] = {}
+    for _, payload in records:
+        found = catalog_changes(payload)
+        for op in found.d if found.v > version else ():
+            if op["op"] == "drop":
+                dropped.add(op["oid"])
+            elif op["op"] == "create":
+                relation = op["relation"]
+                if relation["kind"] == "materialized_view":
+                    made.setdefault(relation["oid"], set())
+                for oid in relation["references"].values():
+                    readers.setdefault(oid, set()).add(relation["oid"])
+    doomed = made.keys() & dropped
+    while True:
+        staying = {oid for oid in doomed if readers.get(oid, set()) - dropped}
+        if not staying:
+            return frozenset(doomed)
+        doomed -= staying
+
+
+def replay(
+    engine: Engine, records: Iterable[tuple[int, bytes]], doomed: frozenset[int] = frozenset()
+) -> None:
+    """Run all records, given as (lsn, payload), after the engine's version. doomed: views that are
+    not made, because they are dropped before the end.
 
     Raises: DataCorrupted (XX001) if one does not fit.
     """
+    engine.doomed = doomed
     for _, payload in records:
         record = decode(payload)
         if record["v"] <= engine.version:
@@ -58,6 +87,7 @@ def replay(engine: Engine, records: Iterable[tuple[int, bytes]]) -> None:
             ) from error
         engine.restore_now(record["t"])
     engine.replay_us = None
+    engine.doomed = frozenset()
 
 
 def replay_record(engine: Engine, record: Record) -> None:

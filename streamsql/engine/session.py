@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,8 +23,7 @@ from streamsql.core.errors import (
     UndefinedTable,
 )
 from streamsql.core.types import TEXT, SqlType
-from streamsql.dialect import position_of_name
-from streamsql.dialect.statements import Delete, Insert, Statement, Update
+from streamsql.dialect.statements import Statement
 from streamsql.engine.activity import Activity
 from streamsql.engine.api import CopyIn, CopyOut, Notice, Prepared, Result
 from streamsql.engine.binding import BindScope
@@ -39,7 +37,7 @@ from streamsql.engine.reads.view import ReadView
 from streamsql.engine.relations import DefinitionContext
 from streamsql.engine.requests import CommitRequest
 from streamsql.engine.settings import Variables, duration_ms, find, split_search_path
-from streamsql.engine.statements.handler import Handler
+from streamsql.engine.statements.handler import Handler, written_at
 from streamsql.engine.statements.jobs import change_beside, commit_patiently, run_patiently
 from streamsql.engine.statements.registry import handler_of
 from streamsql.engine.storage.table import TableState
@@ -448,7 +446,7 @@ class Session:
         except StreamSqlError as error:
             self.fail_transaction()
             if error.position is None and isinstance(error, UndefinedTable | UndefinedColumn):
-                error.position = _written_at(statement, error.message)
+                error.position = written_at(statement, error.message)
             raise
         except MemoryError as error:
             self.fail_transaction()
@@ -488,11 +486,3 @@ class Session:
             if result.streaming:
                 result.batches = self.activity.streaming(result.batches)
         return outcome
-
-
-def _written_at(statement: Statement, message: str) -> int | None:
-    """Where a write names the relation or column that its error speaks of."""
-    name = re.search(r'"([^"]+)"', message)
-    if name is None or not isinstance(statement, Insert | Update | Delete):
-        return None
-    return position_of_name(statement.sql, name[1].rpartition(".")[2])

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from streamsql.core.errors import DataCorrupted, DataDirectoryInUse, DiskError, StreamSqlError
+from streamsql.engine.build import CatalogBuilder
 from streamsql.engine.database import Database
 from tests.state.faulty_filesystem import Crash, MemoryFileSystem
 
@@ -269,3 +270,57 @@ def test_checkpoints_are_written_while_writes_go_on(monkeypatch):
     again = opened(files)
     assert contents(again) == expected
     again.close()
+
+
+def test_views_that_are_dropped_again_are_not_made_by_a_replay(monkeypatch):
+    files = MemoryFileSystem()
+    db = opened(files)
+    db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1), (2, 2)")
+    db.execute("CREATE MATERIALIZED VIEW kept AS SELECT sum(a) AS s FROM t")
+    for i in range(5):
+        db.execute(f"CREATE MATERIALIZED VIEW gone{i} AS SELECT b, count(*) AS n FROM t GROUP BY b")
+        db.execute(f"CREATE MATERIALIZED VIEW above{i} AS SELECT sum(n) AS n FROM gone{i}")
+        db.execute(f"CREATE INDEX i{i} ON gone{i} (n); INSERT INTO t VALUES ({i + 10}, 1)")
+        db.execute(f"ALTER MATERIALIZED VIEW gone{i} SUSPEND; DELETE FROM t WHERE a = {i}")
+        db.execute(f"ALTER MATERIALIZED VIEW gone{i} RENAME TO g{i}")
+        db.execute("ALTER TABLE t RENAME COLUMN b TO c; ALTER TABLE t RENAME COLUMN c TO b")
+        db.execute(f"ALTER MATERIALIZED VIEW g{i} RESUME")
+        if i % 2:
+            sql = f"CREATE OR REPLACE MATERIALIZED VIEW above{i} AS SELECT count(*) AS n FROM t"
+            db.execute(sql)
+            db.execute(f"DROP MATERIALIZED VIEW g{i}")
+        else:
+            db.execute(f"DROP MATERIALIZED VIEW g{i} CASCADE")
+    db.execute("CREATE INDEX kept_i ON t (b)")
+    expected = [db.execute(f"SELECT * FROM {v}").fetchall() for v in ("kept", "above1", "above3")]
+    abandon(db)
+    files.crash()
+    built = []
+    build_view = CatalogBuilder.build_view
+
+    def counted(self, relation, built_so_far, *, fill=True):
+        built.append(relation.name)
+        return build_view(self, relation, built_so_far, fill=fill)
+
+    monkeypatch.setattr(CatalogBuilder, "build_view", counted)
+    db = opened(files)
+    assert {name for name in built if name[:1] == "a"} == {"above1", "above3"}
+    assert not {name for name in built if name in ("gone0", "gone2", "gone4")}
+    got = [db.execute(f"SELECT * FROM {v}").fetchall() for v in ("kept", "above1", "above3")]
+    assert got == expected
+    assert db.execute("SHOW INDEXES FROM t").fetchall()
+    db.execute("INSERT INTO t VALUES (50, 7)")
+    assert db.execute("SELECT a FROM t WHERE b = 7").fetchall() == [(50,)]
+    db.execute("DROP TABLE t CASCADE")
+    assert not [n for n in db.engine.circuit.nodes.values() if n.label[:6] != "values"]
+    db.close()
+
+
+def test_many_catalog_changes_make_a_checkpoint_due():
+    files = MemoryFileSystem()
+    db = opened(files)
+    for i in range(70):
+        db.execute(f"CREATE TABLE u{i} (a INT); DROP TABLE u{i}")
+    db.engine.durability._await_writer()
+    assert db.engine.durability._checkpointed_version > 0
+    abandon(db)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamsql.core.errors import SerializationFailure
 from streamsql.core.types import SqlType
+from streamsql.dialect import position_of_name
+from streamsql.dialect.statements import Delete, Insert, Statement, Update
 from streamsql.engine.api import ResultColumn
 from streamsql.functions.expressions import Literal
 
@@ -85,3 +88,11 @@ def returns(*columns: tuple[str, SqlType]) -> Describe:
 def result_columns(pairs: Sequence[tuple[str, SqlType]]) -> tuple[ResultColumn, ...]:
     """Plain result columns."""
     return tuple(ResultColumn(name, type_) for name, type_ in pairs)
+
+
+def written_at(statement: Statement, message: str) -> int | None:
+    """Where a write names the relation or column that its error speaks of."""
+    name = re.search(r'"([^"]+)"', message)
+    if name is None or not isinstance(statement, Insert | Update | Delete):
+        return None
+    return position_of_name(statement.sql, name[1].rpartition(".")[2])
