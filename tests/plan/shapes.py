@@ -80,6 +80,13 @@ SHAPES: tuple[str, ...] = (
     "SELECT * FROM (SELECT a, g, sum(v) AS s FROM t GROUP BY GROUPING SETS ((a, g), (a))) q WHERE a = 2 AND g > 1",
     "SELECT * FROM (SELECT a, g, count(*) AS n FROM t GROUP BY ROLLUP (a, g)) q WHERE a = 2",
     "SELECT * FROM (SELECT a, g, count(*) AS n FROM t GROUP BY a, CUBE (g)) q WHERE a = 2 OR a IS NULL",
+    # the order of joins
+    "SELECT x.a, k.id, u.c, y.g FROM t x, u, k, t y WHERE x.a = u.a AND u.a = k.id AND y.a = k.id AND k.name = 'x'",
+    "SELECT a.id, c.name, u.c FROM k a, k b, k c, u WHERE a.ref = b.id AND b.ref = c.id AND u.a = c.id AND c.ref = u.a",
+    "SELECT t.g, k2.id FROM t, u, k, k k2 WHERE t.a = k.ref AND u.a = k.ref AND k2.ref = u.a AND k.id = k2.id",
+    "SELECT count(*) FROM u, t, k a, k b WHERE a.ref = b.ref AND b.ref = t.a AND t.a = u.a AND a.id = t.g AND b.id = 2",
+    "SELECT t.a, q.n FROM t, u, (SELECT a, count(*) AS n FROM t GROUP BY a) q, k WHERE t.a = u.a AND q.a = u.a AND k.id = q.a",
+    "SELECT x.a FROM t x, t y, u, k WHERE x.a = y.a AND y.a IS NOT DISTINCT FROM u.a AND u.c = k.id + 0 AND k.ref = x.a",
     # aggregates
     "SELECT count(*), sum(a), min(b), max(v), avg(v) FROM t",
     "SELECT b, count(*), sum(DISTINCT a), count(DISTINCT g) FROM t GROUP BY b",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from streamsql.core.types import INTEGER
+from streamsql.plan.binder import RelationInfo
 from streamsql.plan.explain import tree
 from streamsql.plan.nodes import Join, Scan
 from streamsql.plan.optimizer import optimize
@@ -75,17 +79,17 @@ Project a
         "SELECT t.a FROM t, k, u WHERE t.a = u.a AND u.c = k.id AND k.name = 'x'",
         """\
 Project a
-└─ INNER JOIN ON c = id::bigint
-   ├─ Project a, c
-   │  └─ INNER JOIN ON t.a = u.a
-   │     ├─ Project a
-   │     │  └─ Scan t [a, b, v, g]
-   │     └─ Project a, c
-   │        └─ Scan u [a, c, b]
-   └─ Project id
-      └─ Filter name = 'x'
-         └─ Project id, name
-            └─ Scan k [id, name, ref]""",
+└─ INNER JOIN ON t.a = u.a
+   ├─ Project a
+   │  └─ INNER JOIN ON c = id::bigint
+   │     ├─ Project a, c
+   │     │  └─ Scan u [a, c, b]
+   │     └─ Project id
+   │        └─ Filter name = 'x'
+   │           └─ Project id, name
+   │              └─ Scan k [id, name, ref]
+   └─ Project a
+      └─ Scan t [a, b, v, g]""",
     ),
     (
         "SELECT t.a FROM t LEFT JOIN u ON t.a = u.a WHERE u.c > 1",
@@ -308,3 +312,46 @@ def test_a_key_of_every_grouping_set_is_tested_before_the_groups() -> None:
     rolled = "SELECT a, count(*) AS n FROM t GROUP BY ROLLUP (a)"
     lines = plan_of(f"SELECT * FROM ({rolled}) q WHERE a = 2").splitlines()
     assert "Filter a = 2" in lines[1] and "Aggregate" in lines[2]
+
+
+STAR = {
+    "region": ("r_key", "r_name"), "nation": ("n_key", "n_region"),
+    "customer": ("c_key", "c_nation"), "supplier": ("s_key", "s_nation"),
+    "orders": ("o_key", "o_customer"), "line": ("l_order", "l_supplier"),
+}  # fmt: skip
+
+
+def star(name: tuple[str, ...]) -> RelationInfo | None:
+    """Tables of orders and suppliers, each but `line` with a key of one column."""
+    if name[-1] not in STAR:
+        return None
+    columns = [(c, INTEGER) for c in STAR[name[-1]]]
+    key = None if name[-1] == "line" else (0,)
+    return relation(70 + list(STAR).index(name[-1]), name[-1], *columns, key=key)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_order_of_from_does_not_matter_where_keys_say_a_better_one(seed: int) -> None:
+    tables = list(STAR)
+    random.Random(seed).shuffle(tables)
+    sql = (
+        f"SELECT n_key, count(*) FROM {', '.join(tables)} WHERE c_key = o_customer "
+        "AND l_order = o_key AND l_supplier = s_key AND c_nation = s_nation AND s_nation = n_key "
+        "AND n_region = r_key AND r_name = 1 GROUP BY n_key"
+    )
+    plan = optimize(bind(sql, resolve=star).plan)
+    joins = [n for n in walk_plan(plan) if isinstance(n, Join)]
+    read = [[s.name for s in walk_plan(j) if isinstance(s, Scan)] for j in joins][::-1]
+    # the filter on region reaches all others before the lines come, each by a key of one side;
+    # customers and suppliers of a nation, many to many, never meet by that alone
+    assert [sorted(r) for r in read[1:]] == [
+        ["customer", "nation", "region"], ["customer", "nation", "orders", "region"],
+        ["customer", "line", "nation", "orders", "region"],
+        ["customer", "line", "nation", "orders", "region", "supplier"],
+    ]  # fmt: skip
+
+
+def test_two_inputs_that_equal_a_third_are_joined_by_what_follows() -> None:
+    sql = "SELECT a.ref FROM t, k a, k b WHERE a.id = t.a AND t.a = b.id AND a.name = 'x'"
+    joins = joins_of(sql)
+    assert len(joins) == 2 and not any("CROSS" in j for j in joins)

@@ -121,28 +121,28 @@ def through_equalities(
     predicates: Sequence[Expr], pairs: Iterable[Pair], wanted: Iterable[int]
 ) -> list[Expr]:
     """The one-column predicates said of every wanted column that equals theirs."""
-    classes = _classes(pairs)
+    same = classes(pairs)
     targets = set(wanted)
     found: dict[Expr, None] = {}
     for p in predicates:
         if not _is_portable(p):
             continue
         (column,) = row_columns(p)
-        for other in sorted(classes.get(column, set()) & targets):
+        for other in sorted(same.get(column, set()) & targets):
             moved = remap_columns(p, {column: other})
             if other != column and moved not in predicates:
                 found[moved] = None
     return list(found)
 
 
-def _classes(pairs: Iterable[Pair]) -> dict[int, set[int]]:
+def classes(pairs: Iterable[Pair]) -> dict[int, set[int]]:
     """column -> all that equal it, itself too."""
-    classes: dict[int, set[int]] = {}
+    same: dict[int, set[int]] = {}
     for a, b in pairs:
-        merged = classes.get(a, {a}) | classes.get(b, {b})
+        merged = same.get(a, {a}) | same.get(b, {b})
         for c in merged:
-            classes[c] = merged
-    return classes
+            same[c] = merged
+    return same
 
 
 def input_columns(plan: LogicalPlan, first: int = 0) -> Iterator[range]:

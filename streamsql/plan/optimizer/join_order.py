@@ -1,18 +1,22 @@
 """Inner joins of many inputs in an order in which each is connected to those before it.
 
-The order of FROM is kept wherever it needs no cross product; otherwise the next input in FROM order
-that an equality connects goes first. The result is left-deep, with each condition at the first join
-that has all its columns.
+No cross product is made where equalities connect the inputs. Among connected orders the one that
+stores least goes by keys and filters (`join_cost`); otherwise the order of FROM is kept. The result
+is left-deep, with each condition at the first join that has all its columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from streamsql.core.schema import Schema
+from streamsql.core.types import BOOLEAN
 from streamsql.functions.expressions import Call, Expr, column, conjuncts
 from streamsql.plan.binder.joins import join_schema
 from streamsql.plan.nodes import Filter, Join, LogicalPlan, Project
+from streamsql.plan.optimizer.implied import classes, equal_columns
+from streamsql.plan.optimizer.join_cost import Costs, Input
 from streamsql.plan.optimizer.predicates import (
     can_move,
     condition_of,
@@ -23,19 +27,6 @@ from streamsql.plan.optimizer.predicates import (
     reads_clock,
 )
 from streamsql.plan.visit import remap_columns, row_columns, shift_columns, transform_plan
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An input of a tree of inner joins. first: its first column in the tree's row."""
-
-    plan: LogicalPlan
-    first: int
-
-    @property
-    def columns(self) -> range:
-        """Its columns in the tree's row."""
-        return range(self.first, self.first + len(self.plan.schema))
 
 
 def order_joins(plan: LogicalPlan) -> LogicalPlan:
@@ -80,10 +71,10 @@ def _ordered(plan: LogicalPlan) -> LogicalPlan:
 
 def _rebuilt(plan: LogicalPlan, more: list[Expr]) -> LogicalPlan:
     """The tree of inner joins in its new order, with `more` conditions over its row."""
-    leaves: list[Leaf] = []
+    leaves: list[Input] = []
     conditions: list[Expr] = []
     _flatten(plan, 0, leaves, conditions)
-    leaves = [Leaf(_ordered(leaf.plan), leaf.first) for leaf in leaves]
+    leaves = [Input(_ordered(leaf.plan), leaf.first) for leaf in leaves]
     return _Builder(leaves, [*conditions, *more]).build(plan.schema)
 
 
@@ -106,9 +97,9 @@ def _is_inner(plan: LogicalPlan) -> bool:
     )
 
 
-def _flatten(plan: LogicalPlan, first: int, leaves: list[Leaf], conditions: list[Expr]) -> None:
+def _flatten(plan: LogicalPlan, first: int, leaves: list[Input], conditions: list[Expr]) -> None:
     if not _is_inner(plan):
-        leaves.append(Leaf(plan, first))
+        leaves.append(Input(plan, first))
         return
     assert isinstance(plan, Join)
     _flatten(plan.left, first, leaves, conditions)
@@ -127,23 +118,24 @@ class _Part:
 class _Builder:
     """Joins the leaves: first those that equalities connect, then the groups with one another."""
 
-    def __init__(self, leaves: list[Leaf], conditions: list[Expr]) -> None:
+    def __init__(self, leaves: list[Input], conditions: list[Expr]) -> None:
         self.leaves = leaves
         self.waiting = conditions
-        owner = {i: n for n, leaf in enumerate(leaves) for i in leaf.columns}
-        self.links: list[set[int]] = []
-        for c in conditions:
-            if isinstance(c, Call) and c.function in ("eq", "is_not_distinct_from"):
-                linked = {owner[i] for i in row_columns(c)}
-                if len(linked) > 1:
-                    self.links.append(linked)
+        self.same = classes(equal_columns(conditions))
+        self.known: list[tuple[int, int]] = []
+        self.columns = {
+            i: column(i, c.type, c.name)
+            for leaf in leaves
+            for i, c in zip(leaf.columns, leaf.plan.schema, strict=True)
+        }
+        self.costs = Costs(leaves, conditions)
 
     def build(self, schema: Schema) -> LogicalPlan:
         """The joined plan, its columns in the order of the tree's row."""
         left = list(range(len(self.leaves)))
         parts = []
         while left:
-            order = self._connected(left)
+            order = self.costs.best(self._connected(left))
             left = [n for n in left if n not in order]
             part = self._leaf(order[0])
             for n in order[1:]:
@@ -162,12 +154,8 @@ class _Builder:
         """The first leaf and all that equalities connect to it, each next to those before it."""
         order = [left[0]]
         while True:
-            joined = set(order)
-            found = [
-                n
-                for n in left
-                if n not in joined and any(n in k and k <= joined | {n} for k in self.links)
-            ]
+            joined = frozenset(order)
+            found = [n for n in left if n not in joined and self.costs.is_linked(n, joined)]
             if not found:
                 return order
             order.append(found[0])
@@ -181,6 +169,7 @@ class _Builder:
         where = {**left.where, **{i: p + width for i, p in right.where.items()}}
         ready = [c for c in self.waiting if row_columns(c) <= where.keys()]
         self.waiting = [c for c in self.waiting if c not in ready]
+        ready = [*self._through(left, right, ready), *self._news(ready)]
         condition = condition_of([remap_columns(c, where) for c in ready])
         kind = "cross" if condition is None else "inner"
         joined = Join(
@@ -191,3 +180,36 @@ class _Builder:
             condition=condition,
         )
         return _Part(joined, where)
+
+    def _through(self, left: _Part, right: _Part, ready: list[Expr]) -> list[Expr]:
+        """a = c where a = b and b = c are conditions of the tree, but b has yet to be joined."""
+        if any(row_columns(c) & left.where.keys() and row_columns(c) & right.where.keys()
+               for c in equalities(ready)):  # fmt: skip
+            return []
+        found: list[Expr] = []
+        for same in {id(s): s for s in self.same.values()}.values():
+            a = min(same & left.where.keys(), default=None)
+            b = min(same & right.where.keys(), default=None)
+            if a is not None and b is not None:
+                args = (self.columns[a], self.columns[b])
+                found.append(Call(function="eq", args=args, type=BOOLEAN))
+                self.known.append((a, b))
+        return found
+
+    def _news(self, ready: list[Expr]) -> list[Expr]:
+        """The conditions without equalities that follow from those of the joins below."""
+        kept = []
+        for condition in ready:
+            for a, b in equal_columns([condition]):
+                if b in classes(self.known).get(a, ()):
+                    break
+                self.known.append((a, b))
+            else:
+                kept.append(condition)
+        return kept
+
+
+def equalities(parts: Iterable[Expr]) -> list[Expr]:
+    """Those of the parts that an index can answer."""
+    functions = ("eq", "is_not_distinct_from")
+    return [p for p in parts if isinstance(p, Call) and p.function in functions]
