@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# one topic a paragraph: "NAME: what it does", then its syntax, indented
+# one topic a paragraph: "NAME | other first words: what it does", then its syntax, indented
 _TEXT = """
-SELECT: read rows
+SELECT | WITH | VALUES | TABLE: read rows
     [ WITH [ RECURSIVE ] name AS (query) [, …] ]
     SELECT [ DISTINCT [ ON (expr, …) ] ] expr [ [ AS ] name ], …
     [ FROM relation [ [ AS ] alias ] [ JOIN … ON … ], … ]
@@ -35,6 +35,9 @@ CREATE SOURCE: outside data that is not kept
 CREATE VIEW: a named query
     CREATE [ OR REPLACE ] VIEW name [ (columns) ] AS query
 
+CREATE RECURSIVE VIEW: a view that reads itself
+    CREATE RECURSIVE VIEW name (columns) AS query
+
 CREATE MATERIALIZED VIEW: a query whose result is always up to date
     CREATE [ OR REPLACE ] MATERIALIZED VIEW [ IF NOT EXISTS ] name [ (columns) ] [ WITH (…) ]
     AS query [ EMIT IMMEDIATELY | EMIT ON WINDOW CLOSE ]
@@ -46,6 +49,9 @@ CREATE SINK: changes go out
 
 CREATE INDEX: an index
     CREATE INDEX [ IF NOT EXISTS ] name ON relation (expr, …) [ INCLUDE (column, …) ]
+
+CREATE SUBSCRIPTION: keeps the changes of a relation, to be read from any point later
+    CREATE SUBSCRIPTION [ IF NOT EXISTS ] name FROM relation WITH (retention = '1 day')
 
 CREATE SCHEMA: a namespace
     CREATE SCHEMA [ IF NOT EXISTS ] name
@@ -61,6 +67,11 @@ UPDATE: change rows
 DELETE: remove rows
     DELETE FROM table [ USING … ] [ WHERE condition ] [ RETURNING expr, … ]
 
+MERGE: insert, change or remove rows by what a query says
+    MERGE INTO table [ [ AS ] alias ] USING relation ON condition
+    WHEN MATCHED [ AND condition ] THEN { UPDATE SET … | DELETE | DO NOTHING }
+    WHEN NOT MATCHED [ AND condition ] THEN { INSERT [ (columns) ] VALUES (…) | DO NOTHING }
+
 TRUNCATE: remove all rows
     TRUNCATE [ TABLE ] table, …
 
@@ -69,47 +80,87 @@ COPY: rows in bulk
     COPY { table | (query) | (SUBSCRIBE …) } TO STDOUT [ (…) ]
     With a file on this machine: \\copy table from 'file' (FORMAT csv)
 
-SUBSCRIBE: the changes of a view, as they happen
+SUBSCRIBE | TAIL: the changes of a view, as they happen
     SUBSCRIBE [ TO ] { view | (query) } [ WITH (SNAPSHOT = …, PROGRESS = …) ]
     [ AS OF version ] [ UP TO version ]
     In place on the screen: \\live view
 
-BEGIN: a transaction, whose writes are one tick
+BEGIN | START TRANSACTION: a transaction, whose writes are one tick
     BEGIN [ READ ONLY ]
 
-COMMIT: end a transaction
+COMMIT | END: end a transaction
     COMMIT
 
-ROLLBACK: give a transaction up
+ROLLBACK | ABORT: give a transaction up
     ROLLBACK [ TO SAVEPOINT name ]
+
+SAVEPOINT | RELEASE: a part of a transaction that can be given up alone
+    SAVEPOINT name
+    ROLLBACK TO [ SAVEPOINT ] name
+    RELEASE [ SAVEPOINT ] name
 
 EXPLAIN: how a query or view is kept up to date
     EXPLAIN [ (ANALYZE, VERBOSE, FORMAT TEXT | JSON | DOT) ] statement
     EXPLAIN ANALYZE MATERIALIZED VIEW view
 
-DROP: remove an object
+COMMENT: words about an object, for the catalog
+    COMMENT ON { TABLE | SOURCE | VIEW | MATERIALIZED VIEW | INDEX | SCHEMA | DATABASE } name
+      IS { 'text' | NULL }
+    COMMENT ON COLUMN relation.column IS { 'text' | NULL }
+    COMMENT ON CONSTRAINT name ON table IS { 'text' | NULL }
+
+CANCEL JOB: stop views that are being made in the background
+    CANCEL { JOB | JOBS } number, …
+
+DROP | TERMINATE: remove an object
     DROP { TABLE | SOURCE | VIEW | MATERIALIZED VIEW | SINK | INDEX | SCHEMA | SUBSCRIPTION }
     [ IF EXISTS ] name, … [ CASCADE ]
 
-ALTER: change an object
+ALTER | PAUSE | RESUME: change an object
     ALTER { TABLE | MATERIALIZED VIEW | SOURCE | SINK } name
       { RENAME TO name | RENAME COLUMN a TO b | SET (…) | SUSPEND | RESUME
         | ADD COLUMN … | DROP COLUMN name | SWAP WITH name }
+    PAUSE name, RESUME name: ALTER … SUSPEND and RESUME in ksqlDB's words
 
-SHOW: lists, definitions, settings
-    SHOW { TABLES | SOURCES | VIEWS | MATERIALIZED VIEWS | SINKS | INDEXES | JOBS }
+SHOW | LIST: lists, definitions, settings
+    SHOW { TABLES | SOURCES | VIEWS | MATERIALIZED VIEWS | SINKS | INDEXES | JOBS
+           | SUBSCRIPTIONS | SCHEMAS | FUNCTIONS | PROCESSLIST } [ LIKE 'pattern' ]
     SHOW COLUMNS FROM relation
-    SHOW CREATE { TABLE | VIEW | MATERIALIZED VIEW | SOURCE | SINK } name
+    SHOW CREATE { TABLE | VIEW | MATERIALIZED VIEW | SOURCE | INDEX | SUBSCRIPTION } name
     SHOW { setting | ALL }
 
-DESCRIBE: the columns of a relation
+DESCRIBE | DESC: the columns of a relation
     DESCRIBE relation
 
-SET: change a setting
-    SET name { = | TO } value
+SET | RESET | UNSET: change a setting
+    SET [ LOCAL ] name { = | TO } value
     RESET name
 
-FLUSH: wait for what sources have delivered
+DISCARD: forget what the session has
+    DISCARD { ALL | PLANS | TEMP | SEQUENCES }
+
+PREPARE | EXECUTE | DEALLOCATE: a statement with parameters
+    PREPARE name [ (type, …) ] AS statement
+    EXECUTE name [ (value, …) ]
+    DEALLOCATE [ PREPARE ] { name | ALL }
+
+DECLARE: a cursor over a query, a stream of changes or a subscription
+    DECLARE name [ SCROLL ] CURSOR [ WITH HOLD ] FOR query
+    DECLARE name CURSOR FOR SUBSCRIBE [ TO ] …
+    DECLARE name SUBSCRIPTION CURSOR FOR subscription
+      [ SINCE { now() | begin() | version | 'timestamp' } | FULL ]
+
+FETCH | MOVE: rows of a cursor
+    FETCH [ n | ALL | NEXT | PRIOR | FIRST | LAST | ABSOLUTE n | RELATIVE n | BACKWARD n ]
+      [ FROM ] cursor [ WITH (timeout = '1s') ]
+
+CLOSE: end a cursor
+    CLOSE { cursor | ALL }
+
+LISTEN | UNLISTEN | NOTIFY: accepted, since drivers send them
+    LISTEN channel, UNLISTEN { channel | * }, NOTIFY channel [ , 'payload' ]
+
+FLUSH | WAIT: wait for what sources have delivered
     FLUSH
 
 ADVANCE: the manual clock of tests
@@ -119,14 +170,20 @@ ADVANCE: the manual clock of tests
 
 VERIFY: compare a view with its query
     VERIFY MATERIALIZED VIEW view
+
+TRANSLATE: another system's statement in our words, and what it means differently here
+    SET dialect = 'flink' | 'ksql' | 'materialize' | 'risingwave' | …
+    TRANSLATE 'statement'
 """
 
 
 @dataclass(frozen=True)
 class Topic:
-    """name: first words; summary: what it does; syntax: how it is written."""
+    """name: first words; others: what else it starts with; summary: what it does; syntax: how it
+    is written."""
 
     name: str
+    others: tuple[str, ...]
     summary: str
     syntax: str
 
@@ -135,9 +192,10 @@ def _read(text: str) -> tuple[Topic, ...]:
     topics = []
     for paragraph in text.strip().split("\n\n"):
         title, _, syntax = paragraph.partition("\n")
-        name, _, summary = title.partition(": ")
+        names, _, summary = title.partition(": ")
+        name, *others = names.split(" | ")
         lines = [line.removeprefix("    ") for line in syntax.splitlines()]
-        topics.append(Topic(name, summary, "\n".join(lines)))
+        topics.append(Topic(name, tuple(others), summary, "\n".join(lines)))
     return tuple(topics)
 
 

@@ -185,7 +185,7 @@ FORMS: list[tuple[str, type, dict[str, Any]]] = [
     ("FLUSH", s.Flush, {}), ("WAIT", s.Flush, {}),
     # --- settings
     ("SET a = 1", s.SetVariable, {"name": "a", "value": "1", "local": False}), ("SET a TO 'x y'", s.SetVariable, {"value": "x y"}), ("SET SESSION A = on", s.SetVariable, {"name": "a", "value": "on"}), ("SET LOCAL a = -1.5", s.SetVariable, {"local": True, "value": "-1.5"}),
-    ("SET search_path = a, \"B\", 'c'", s.SetVariable, {"value": "a, B, c"}), ("SET a = DEFAULT", s.SetVariable, {"value": None}), ("SET streamsql.clock = 'manual'", s.SetVariable, {"name": "streamsql.clock", "value": "manual"}),
+    ("SET search_path = a, \"B\", 'c'", s.SetVariable, {"value": 'a, "B", c'}), ("SET a = DEFAULT", s.SetVariable, {"value": None}), ("SET streamsql.clock = 'manual'", s.SetVariable, {"name": "streamsql.clock", "value": "manual"}),
     ("SET dialect = 'risingwave'", s.SetVariable, {"name": "dialect"}), ("SET 'execution.checkpointing.interval' = '3s'", s.SetVariable, {"name": "execution.checkpointing.interval", "value": "3s"}),
     ("SET TIME ZONE 'Europe/Paris'", s.SetVariable, {"name": "timezone", "value": "Europe/Paris"}), ("SET TIME ZONE LOCAL", s.SetVariable, {"value": None}), ("SET TIME ZONE -3", s.SetVariable, {"value": "-3"}), ("SET TIME ZONE INTERVAL '1' HOUR", s.SetVariable, {}),
     ("SET NAMES 'utf8'", s.SetVariable, {"name": "client_encoding", "value": "utf8"}), ("SET SCHEMA 'x'", s.SetVariable, {"name": "search_path", "value": "x"}), ("SET ROLE NONE", s.SetVariable, {"name": "role", "value": None}),

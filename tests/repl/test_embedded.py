@@ -246,3 +246,36 @@ def test_arguments_name_a_server_or_a_directory() -> None:
     for wrong in (["a", "b"], ["a", "--memory"], ["-x"]):
         with pytest.raises(ValueError):
             arguments_of(wrong)
+
+
+def test_live_view_finds_names_as_the_session_does() -> None:
+    from streamsql_repl.commands.watching import _same_session
+
+    found = EmbeddedBackend(":memory:")
+    sh, _, err = shell(found)
+    sh.feed("create schema s; create table s.only_there (a int);")
+    sh.feed("""set search_path to s, "Other", public; set time zone 'Europe/Paris';""")
+    own = _same_session(sh)
+    assert next(iter(own.run("show search_path").batches)) == [('s, "Other", public',)]
+    assert next(iter(own.run("show timezone").batches)) == [("Europe/Paris",)]
+    assert own.run("select a from only_there").columns is not None
+    own.close()
+    assert err.getvalue() == ""
+    found.close()
+
+
+def test_describe_shows_the_watermark_and_the_relation_that_is_meant() -> None:
+    found = EmbeddedBackend(":memory:")
+    sh, out, _ = shell(found)
+    sh.feed("create table t (a int); create schema s;")
+    sh.feed("create table s.t (ts timestamp, watermark for ts as ts - interval '5' second);")
+    sh.feed("\\d t")
+    assert 'Table "public.t"' in out.getvalue() and "Watermark" not in out.getvalue()
+    sh.feed("set search_path to s, public;")
+    sh.feed("\\d t")
+    assert 'Table "s.t"' in out.getvalue()
+    assert "Watermark: ts as ts - interval '5' second (now: no row yet)" in out.getvalue()
+    sh.feed("insert into t values ('2024-01-01 00:00:10');")
+    sh.feed("\\d t")
+    assert "(now: 2024-01-01 00:00:05)" in out.getvalue()
+    found.close()

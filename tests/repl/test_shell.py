@@ -274,6 +274,25 @@ def test_help_lists_every_command_and_statement() -> None:
     assert all(topic.syntax and topic.summary for topic in TOPICS)
 
 
+def test_help_has_every_statement_that_there_is() -> None:
+    from streamsql_repl.sql_help import TOPICS
+
+    from streamsql.dialect.registry import STATEMENTS
+    from streamsql.dialect.unsupported import OTHERS
+    from streamsql.dialect.utility.create import CREATES
+
+    names = {name for topic in TOPICS for name in (topic.name, *topic.others)}
+    first = {name.split()[0] for name in names}
+    words = {word for word, _ in STATEMENTS} - set(OTHERS) - {"(", "PREPARE TRANSACTION"}
+    assert {w for w in words if w not in names and w not in first} == set()
+    foreign = {  # other systems' words for what has a name here
+        "STREAM", "CONNECTOR", "DEFAULT INDEX", "DYNAMIC TABLE", "MATERIALIZED TABLE", "SOURCE TABLE",
+        "SOURCE STREAM", "SOURCE CONNECTOR", "SINK CONNECTOR",
+    }  # fmt: skip
+    kinds = {" ".join(words) for words, _ in CREATES} - foreign
+    assert {f"CREATE {kind}" for kind in kinds} - names == set()
+
+
 def test_e_runs_what_the_editor_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text("#!/bin/sh\necho 'select 42;' > $1\n")

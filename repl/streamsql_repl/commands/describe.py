@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from streamsql_repl.answer import Answer, Row, StatementFailed
 from streamsql_repl.commands.registry import CommandFailed, command
 from streamsql_repl.shell import Shell
 
 GROUP = "What is there"
+_WATERMARK = re.compile(r"\bwatermark\s+for\s+", re.IGNORECASE)
+_PARTS = re.compile(r"'[^']*'|\"[^\"]*\"|[(),]|[^'\"(),]+")
 _KINDS = {"r": "table", "v": "view", "m": "materialized view"}
 _RELATIONS = """
 SELECT n.nspname AS "Schema", c.relname AS "Name",
@@ -30,7 +34,7 @@ SELECT c.oid, n.nspname, c.relname, c.relkind
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = {name} AND ({schema} IS NULL OR n.nspname = {schema})
   AND c.relkind IN ('r', 'v', 'm')
-ORDER BY n.nspname = 'public' DESC, n.nspname
+ORDER BY pg_catalog.pg_table_is_visible(c.oid) DESC, n.nspname
 """
 _KEYS = """
 SELECT i.relname, CASE WHEN x.indisprimary THEN 'PRIMARY KEY' WHEN x.indisunique THEN 'UNIQUE'
@@ -59,6 +63,9 @@ def describe(shell: Shell, argument: str) -> None:
         for index, what, definition in keys:
             columns = (definition or "").rpartition("(")[2].rstrip(")")
             shell.screen.line(f'    "{index}" {what} ({columns})')
+    if kind == "r":
+        for line in _watermark(shell, schema, name, word):
+            shell.screen.line(line)
     if kind in ("v", "m"):
         word = _KINDS[kind].upper()
         quoted = f"{_identifier(schema)}.{_identifier(name)}"
@@ -66,6 +73,37 @@ def describe(shell: Shell, argument: str) -> None:
             shell.screen.line("Definition:")
             for line in (row[-1] or "").splitlines():
                 shell.screen.line(f"    {line}")
+
+
+def _watermark(shell: Shell, schema: str, name: str, word: str) -> list[str]:
+    """How the watermark is made, as the definition says it, and where it stands."""
+    quoted = f"{_identifier(schema)}.{_identifier(name)}"
+    shown = _quietly(shell, f"SHOW CREATE {word.upper()} {quoted}")
+    rule = watermark_rule(shown[0][-1] or "") if shown else None
+    if rule is None:
+        return []
+    sql = f"SELECT watermark FROM streamsql.watermarks WHERE relation = {_literal(name)}"
+    stands = _quietly(shell, f"{sql} AND operator = 'source'")
+    where = stands[0][0] if stands and stands[0][0] else "no row yet"
+    return [f"Watermark: {rule} (now: {where})"]
+
+
+def watermark_rule(definition: str) -> str | None:
+    """What stands behind WATERMARK FOR in a CREATE statement.
+
+    >>> watermark_rule("CREATE TABLE t (a TIMESTAMP, watermark for a AS f(a, ')'), b INT)")
+    "a AS f(a, ')')"
+    """
+    begin = _WATERMARK.search(definition)
+    if begin is None:
+        return None
+    depth = 0
+    for piece in _PARTS.finditer(definition, begin.end()):
+        text = piece[0]
+        if depth == 0 and text in (",", ")"):
+            return " ".join(definition[begin.end() : piece.start()].split())
+        depth += (text == "(") - (text == ")")
+    return None
 
 
 def find(shell: Shell, argument: str) -> tuple[str, str, str, str]:

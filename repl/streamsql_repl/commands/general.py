@@ -41,7 +41,11 @@ def show_syntax(shell: Shell, argument: str) -> None:
             shell.screen.note(f"  {line}")
         shell.screen.note("\\h <statement> shows its syntax.")
         return
-    found = [topic for topic in TOPICS if topic.name.startswith(wanted)]
+    found = [
+        topic
+        for topic in TOPICS
+        if any(name.startswith(wanted) for name in (topic.name, *topic.others))
+    ]
     if not found:
         raise CommandFailed(f'no help for "{argument}"; \\h lists the statements')
     for topic in found:

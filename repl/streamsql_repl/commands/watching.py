@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from streamsql_repl.answer import Backend, StatementFailed
+from streamsql_repl.commands.describe import query
 from streamsql_repl.commands.registry import CommandFailed, command
 from streamsql_repl.interrupt import ctrl_c
 from streamsql_repl.live import LiveView, parse_live
@@ -62,4 +64,17 @@ def live(shell: Shell, argument: str) -> None:
     if not argument and not shell.buffer.strip():
         raise CommandFailed("\\live needs a view or a query")
     request = parse_live(argument or shell.take_query())
-    LiveView(shell.backend.second(), request, shell.screen).run()
+    LiveView(_same_session(shell), request, shell.screen).run()
+
+
+def _same_session(shell: Shell) -> Backend:
+    """A second session to which names and times mean what they mean to the user's."""
+    other = shell.backend.second()
+    for name in ("search_path", "TimeZone", "dialect"):
+        try:
+            value = query(shell, f"SHOW {name}")[1][0][0]
+            other.run(f"SET {name} TO {value}" if name == "search_path" else
+                      f"SET {name} TO '{value}'")  # fmt: skip
+        except StatementFailed:  # in a failed transaction, or another server
+            continue
+    return other

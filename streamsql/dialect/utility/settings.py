@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from streamsql.dialect.lexer import Kind
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import (
@@ -19,6 +21,8 @@ _SPELLED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("TIME", "ZONE"), "timezone"),
     (("NAMES",), "client_encoding"),
 )
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 def parse_set(parser: Parser) -> Statement:
@@ -49,7 +53,7 @@ def parse_set(parser: Parser) -> Statement:
         raise parser.error()
     if parser.accept("DEFAULT"):
         return SetVariable(name=name, value=None, local=local)
-    return SetVariable(name=name, value=_values(parser), local=local)
+    return SetVariable(name=name, value=_values(parser, name), local=local)
 
 
 def _on(flag: bool) -> str:
@@ -106,9 +110,19 @@ def variable_name(parser: Parser) -> str:
     return ".".join(parts).lower()
 
 
-def _values(parser: Parser) -> str:
-    """value, value, …: joined by ", " as PostgreSQL shows a list."""
-    return ", ".join(parser.comma_list(lambda: _value(parser)))
+def _values(parser: Parser, name: str = "") -> str:
+    """value, value, …: joined by ", " as PostgreSQL shows a list. Names of a search_path keep
+    their quotes where they need them."""
+    names = name.lower() == "search_path"
+    return ", ".join(parser.comma_list(lambda: _name(parser) if names else _value(parser)))
+
+
+def _name(parser: Parser) -> str:
+    quoted = parser.token.kind is Kind.QUOTED
+    value = _value(parser)
+    if quoted and not _PLAIN.fullmatch(value):
+        return '"' + value.replace('"', '""') + '"'
+    return value
 
 
 def _value(parser: Parser) -> str:
