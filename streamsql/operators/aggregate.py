@@ -214,20 +214,17 @@ class Aggregate(Operator):
     # --- closing -------------------------------------------------------------------------------
     def _close_windows(self, watermark: int) -> Delta:
         """Free the groups whose window is closed; returns their rows (all +1)."""
-        closed = []
-        for time_us, slots in self.closing.pop(watermark):
-            held = self.groups.cells[slots]
-            alive = (held[:, COUNT_LANE] > 0) & (held[:, CLOSE_LANE] == time_us)
-            if bool(alive.any()):
-                closed.append(slots[alive])
-        if not closed:
-            return Delta.empty(self.schema)
         out = Delta.empty(self.schema)
-        if self.on_close:
-            parts = [s[sort_order(self.groups.key_rows(s).columns)] for s in closed]
-            slots = np.concatenate(parts)
-            out = self._all_rows(slots)
-        self._free(np.concatenate(closed))
+        times, slots = self.closing.pop(watermark)
+        if not slots.size:
+            return out
+        held = self.groups.cells[slots]
+        alive = (held[:, COUNT_LANE] > 0) & (held[:, CLOSE_LANE] == times)
+        times, slots = times[alive], slots[alive]
+        if self.on_close and slots.size:
+            order = sort_order([pa.array(times), *self.groups.key_rows(slots).columns])
+            out = self._all_rows(slots[order])
+        self._free(slots)
         return out
 
     # --- the rest of the contract --------------------------------------------------------------

@@ -125,10 +125,9 @@ class AsofJoinOnClose(Operator):
     # --- freeing -------------------------------------------------------------------------------
     def _forget(self, watermark: int) -> None:
         """Drop right rows before the nearest one of the earliest time that may still come."""
-        touched = [parts for _, parts in self.passing.pop(watermark)]
-        if not touched:
+        parts = np.unique(self.passing.pop(watermark)[1])
+        if not parts.size:
             return
-        parts = np.unique(np.concatenate(touched))
         # the row that is kept must be final itself: it may not be taken back any more
         reached = watermark - self.lateness_us - max(self.after[0] - 1, self.after[1])
         horizon = event_time_column(np.full(parts.size, reached), self.right.type)

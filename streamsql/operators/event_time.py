@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
@@ -48,33 +45,66 @@ class CloseQueue:
 
     Slots may be freed or reused behind the queue's back: who pops checks them against the close
     time that the group holds now.
+    Kept as a few sorted runs, the next one at most half as long as the one before it: O(log
+    entries) an entry, in loops over arrays, however many different times there are.
     """
 
     def __init__(self) -> None:
-        self._buckets: dict[int, list[Int64Array]] = {}
-        self._heap: list[int] = []
+        self._runs: list[tuple[Int64Array, Int64Array]] = []  # (times in order, slots)
+        self._first = END_OF_TIME  # the earliest time of all
 
     def push(self, close_us: Int64Array, slots: Int64Array) -> None:
         """Note when these slots close."""
         if not slots.size:
             return
-        order = np.argsort(close_us, kind="stable")
-        times, starts = np.unique(close_us[order], return_index=True)
-        for time_us, part in zip(times.tolist(), np.split(slots[order], starts[1:]), strict=True):
-            bucket = self._buckets.get(time_us)
-            if bucket is None:
-                self._buckets[time_us] = [part]
-                heapq.heappush(self._heap, time_us)
-            else:
-                bucket.append(part)
+        runs = self._runs
+        runs.append(_in_order(close_us, slots))
+        self._first = min(self._first, int(runs[-1][0][0]))
+        while len(runs) > 1 and runs[-2][0].size <= min(2 * runs[-1][0].size, MERGED_MAX):
+            (late, later), (early, earlier) = runs.pop(), runs.pop()
+            runs.append(_in_order(np.concatenate([early, late]), np.concatenate([earlier, later])))
 
-    def pop(self, watermark: int) -> Iterator[tuple[int, Int64Array]]:
-        """(close time, distinct slots) of everything that closes at or before the watermark, in
-        order of time."""
-        while self._heap and self._heap[0] <= watermark < END_OF_TIME:
-            time_us = heapq.heappop(self._heap)
-            yield time_us, np.unique(np.concatenate(self._buckets.pop(time_us)))
+    def pop(self, watermark: int) -> tuple[Int64Array, Int64Array]:
+        """(close times int64[n], slots int64[n]) of everything that closes at or before the
+        watermark, in order of time, then of slot; each pair once."""
+        if not self._first <= watermark < END_OF_TIME:
+            return NOTHING, NOTHING
+        out, kept = [], []
+        for times, slots in self._runs:
+            n = int(np.searchsorted(times, watermark, "right"))
+            out.append((times[:n], slots[:n]))
+            if n < times.size:
+                kept.append((_released(times[n:]), _released(slots[n:])))
+        self._runs = kept
+        self._first = min((int(times[0]) for times, _ in kept), default=END_OF_TIME)
+        times = np.concatenate([part[0] for part in out])
+        slots = np.concatenate([part[1] for part in out])
+        order = np.lexsort((slots, times))
+        times, slots = times[order], slots[order]
+        again = (times[1:] == times[:-1]) & (slots[1:] == slots[:-1])
+        if bool(again.any()):
+            new = np.append(True, ~again)
+            times, slots = times[new], slots[new]
+        return times, slots
 
     def next_us(self) -> int | None:
         """The time of the first entry, or None."""
-        return self._heap[0] if self._heap else None
+        return self._first if self._runs else None
+
+
+MERGED_MAX = 1 << 18  # entries of a run that is merged no more, or some push would be a pause
+NOTHING = np.empty(0, np.int64)
+
+
+def _released(rest: Int64Array) -> Int64Array:
+    """The end of a run; a copy once most of it has left, whose memory it holds."""
+    whole = rest.base
+    return rest.copy() if whole is not None and whole.size > 2 * rest.size else rest
+
+
+def _in_order(times: Int64Array, slots: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Both by time; copies, which nobody changes."""
+    if times.size < 2 or bool((times[1:] >= times[:-1]).all()):
+        return times.copy(), slots.copy()
+    order = np.argsort(times, kind="stable")
+    return times[order], slots[order]

@@ -18,6 +18,7 @@ from streamsql.operators import saved
 from streamsql.operators.accumulators import Accumulator, make
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.accumulators.count import CountRows
+from streamsql.operators.accumulators.ordered_values import OrderedValues
 from streamsql.operators.accumulators.rows import RowAccumulator, expression_column
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.distinct_values import DistinctValues
@@ -44,6 +45,7 @@ class Folding:
             accumulator.at = lane
             lane += accumulator.lanes
         self.width = lane
+        self._share_values()
         self.retracts = all(a.retracts for a in self.accumulators)
         self.prints_count = any(isinstance(a, CountRows) for a in self.accumulators)
         self._distinct: dict[tuple[Expr, ...], DistinctValues] = {}
@@ -59,6 +61,20 @@ class Folding:
         self._settling = [a for a in made if type(a).settle is not Accumulator.settle]
         self._tidying = [a for a in made if type(a).tidy is not Accumulator.tidy]
         self._freeing = [a for a in made if type(a).free is not Accumulator.free]
+
+    def _share_values(self) -> None:
+        """Accumulators over the same value of the same rows keep its order once: MIN and MAX of one
+        argument, percentiles of one column."""
+        first: dict[tuple[object, ...], OrderedValues] = {}
+        for call, accumulator in zip(self.calls, self.accumulators, strict=True):
+            if not isinstance(accumulator, OrderedValues):
+                continue
+            value = accumulator.ordered_value()
+            if value is None:
+                continue
+            owner = first.setdefault((value, call.filter, distinct_key(call)), accumulator)
+            if owner is not accumulator:
+                accumulator.follow(owner)
 
     def _shown(self) -> Int64Array | None:
         """What tells two states of a group apart by what they print, int64[k, 2]: (lane, whether

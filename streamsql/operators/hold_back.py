@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,25 @@ from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import move
 from streamsql.state.consolidate import consolidate
 
+FRESH_MAX = 64  # deltas that are not sorted in yet
+
+
+@dataclass(slots=True)
+class Run:
+    """Rows that wait, in the order of their close times (int64[n], µs)."""
+
+    times: Int64Array
+    rows: Delta
+
+
+def _tail(run: Run, start: int) -> Run:
+    """The rows from there on; a copy once most have left, whose memory it would hold."""
+    times, weights = run.times[start:], run.rows.weights
+    if times.base is not None and times.base.size > 2 * times.size:
+        return Run(times.copy(), run.rows.take(np.arange(start, run.times.size)))
+    weights = None if weights is None else weights[start:]
+    return Run(times, Delta(run.rows.batch.slice(start), weights))
+
 
 class HoldBack(Operator):
     """Give every row out once, when its window closes (EMIT ON WINDOW CLOSE).
@@ -30,8 +49,9 @@ class HoldBack(Operator):
     Input:    delta [n rows]; close time = the largest of the close columns, plus the allowed
     lateness.
     Output:   rows with weights > 0, in the order of their close times and then of their columns.
-    State:    the rows that wait, by close time; freed when they are given out.
-    Cost:     O(changed rows), and a sort of what closes.
+    State:    the rows that wait, in runs sorted by close time, each at least twice as long as the
+              next; freed when they are given out.
+    Cost:     O(changed rows x log waiting rows), and a sort of what closes.
     Errors:   a change to a row that closed before it came is late, and dropped.
     """
 
@@ -49,10 +69,10 @@ class HoldBack(Operator):
         self.columns = columns
         self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
         self.lateness_us = lateness_us
-        self.waiting: dict[int, list[Delta]] = {}
-        self.heap: list[int] = []
+        self.runs: list[Run] = []
+        self.fresh: list[Delta] = []  # came since
+        self.first = END_OF_TIME  # the earliest close time of all
         self.released = NO_WATERMARK
-        self.entries = 0
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         if deltas[0]:
@@ -97,58 +117,81 @@ class HoldBack(Operator):
     def _keep(self, delta: Delta, times: Int64Array) -> None:
         if not times.size:
             return
-        order = np.argsort(times, kind="stable")
-        distinct, starts = np.unique(times[order], return_index=True)
-        for time_us, rows in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
-            part = delta.take(rows) if distinct.size > 1 else delta
-            bucket = self.waiting.get(time_us)
-            if bucket is None:
-                self.waiting[time_us] = [part]
-                heapq.heappush(self.heap, time_us)
-            else:
-                bucket.append(part)
-                if len(bucket) > 64:
-                    self._shrink(time_us)
-            self.entries += part.num_rows
+        self.first = min(self.first, int(times.min()))
+        self.fresh.append(delta)
+        if len(self.fresh) >= FRESH_MAX or delta.num_rows >= FRESH_MAX:
+            self._sort_in()
 
-    def _shrink(self, time_us: int) -> Delta:
-        """The rows of one close time, consolidated."""
-        bucket = self.waiting[time_us]
-        before = sum(d.num_rows for d in bucket)
-        whole = consolidate(concat(bucket, self.schema))
-        self.waiting[time_us] = [whole]
-        self.entries += whole.num_rows - before
-        return whole
+    def _sort_in(self) -> None:
+        """Make a run of what is fresh, and one of it and runs that are not much longer."""
+        if not self.fresh:
+            return
+        whole = concat(self.fresh, self.schema)
+        self.fresh = []
+        while self.runs and self.runs[-1].times.size <= 2 * whole.num_rows:
+            whole = concat([self.runs.pop().rows, whole], self.schema)
+        self._push(whole)
+
+    def _push(self, rows: Delta) -> None:
+        """One more run."""
+        if rows.weights is not None:
+            rows = consolidate(rows)
+        times, _ = self._close_us(rows.batch)
+        if bool((times[1:] < times[:-1]).any()):
+            order = np.argsort(times, kind="stable")
+            rows, times = rows.take(order), times[order]
+        if times.size:
+            self.runs.append(Run(times, rows))
+
+    def _shrink(self) -> None:
+        """All rows in one run, each once."""
+        parts = [*(run.rows for run in self.runs), *self.fresh]
+        if parts:
+            self.runs, self.fresh = [], []
+            whole = concat(parts, self.schema)
+            self._push(Delta(whole.batch, whole.weights_or_ones()))
 
     def _release(self, watermark: int) -> Delta:
-        out = []
         limit = (
             watermark - self.lateness_us
             if watermark > NO_WATERMARK + self.lateness_us
             else watermark
         )
-        while self.heap and watermark < END_OF_TIME and self.heap[0] <= limit:
-            time_us = heapq.heappop(self.heap)
-            whole = self._shrink(time_us)
-            del self.waiting[time_us]
-            self.entries -= whole.num_rows
-            if not whole:
-                continue
-            if whole.weights is not None and int(whole.weights.min()) < 0:
-                raise NegativeWeight("a row that waited for its window was taken back too often")
-            out.append(whole.take(sort_order(whole.batch.columns)))
         self.released = max(self.released, watermark)
-        return concat(out, self.schema)
+        if not (self.first <= limit and watermark < END_OF_TIME):
+            return Delta.empty(self.schema)
+        self._sort_in()
+        due, self.runs = self._cut(limit)
+        self.first = min((int(run.times[0]) for run in self.runs), default=END_OF_TIME)
+        whole = consolidate(concat(due, self.schema))
+        if whole.weights is not None and whole.num_rows and int(whole.weights.min()) < 0:
+            raise NegativeWeight("a row that waited for its window was taken back too often")
+        times, _ = self._close_us(whole.batch)
+        return whole.take(sort_order([pa.array(times), *whole.batch.columns]))
+
+    def _cut(self, limit: int) -> tuple[list[Delta], list[Run]]:
+        """(what closes by then, the runs of what stays)."""
+        due, kept = [], []
+        for run in self.runs:
+            n = int(np.searchsorted(run.times, limit, "right"))
+            size = run.times.size
+            if n:
+                due.append(run.rows.take(np.arange(n)))
+            if n < size:
+                kept.append(_tail(run, n) if n else run)
+        return due, kept
 
     def state_rows(self) -> int:
-        return sum(self._shrink(t).num_rows for t in list(self.waiting))
+        self._shrink()
+        return sum(run.times.size for run in self.runs)
 
     def state_bytes(self) -> int:
-        return sum(int(d.batch.nbytes) for parts in self.waiting.values() for d in parts)
+        held = [*(run.rows for run in self.runs), *self.fresh]
+        return sum(d.nbytes for d in held)
 
     def save(self) -> State:
-        parts = [d for bucket in self.waiting.values() for d in bucket]
-        whole = concat(parts, self.schema)
+        self._shrink()
+        whole = concat([run.rows for run in self.runs], self.schema)
         return {
             "rows": pa.Table.from_batches([whole.batch]),
             "weights": saved.columns(weight=whole.weights_or_ones()),
@@ -156,6 +199,7 @@ class HoldBack(Operator):
         }
 
     def load(self, state: State) -> None:
+        self.runs, self.fresh, self.first = [], [], END_OF_TIME
         self.released = saved.number(state["released"], "watermark")
         batch = saved.table_batch(state["rows"], self.schema)
         times, _ = self._close_us(batch)

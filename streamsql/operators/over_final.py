@@ -90,8 +90,8 @@ class Final:
         before it."""
         moved = NO_WATERMARK < frontier < END_OF_TIME
         self.frontier = max(self.frontier, frontier) if moved else self.frontier
-        due = [slots for _, slots in self._due.pop(self.frontier)]
-        parts = sorted_distinct(np.concatenate([self.rows.part[came], *due]))
+        due = self._due.pop(self.frontier)[1]
+        parts = sorted_distinct(np.concatenate([self.rows.part[came], due]))
         parts = parts[self.rows.size[parts] > 0]
         if not parts.size:
             return came[:0]
@@ -169,9 +169,9 @@ class Final:
         if self.keeps_all:
             return
         parts = sorted_distinct(self.rows.part[np.concatenate([came, ready])])
-        due = [slots for _, slots in self._spans.pop(self.frontier)] if self._reaches_back else []
-        if due:
-            parts = sorted_distinct(np.concatenate([parts, *due]))
+        due = self._spans.pop(self.frontier)[1] if self._reaches_back else came[:0]
+        if due.size:
+            parts = sorted_distinct(np.concatenate([parts, due]))
             parts = parts[self.rows.size[parts] > 0]
         if not parts.size:
             return

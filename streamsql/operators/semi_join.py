@@ -86,8 +86,9 @@ class SemiJoin(Operator):
 
     def _free_closed(self, watermark: int) -> None:
         """Forget the keys of windows closed before this tick: a change to them is late."""
-        for time_us, slots in self.closing.pop(watermark):
-            held = slots[(self.counts[slots] > 0) & (self.close_at[slots] == time_us)]
+        times, slots = self.closing.pop(watermark)
+        if slots.size:
+            held = slots[(self.counts[slots] > 0) & (self.close_at[slots] == times)]
             self.counts[held] = 0
             self.index.remove(held)
 

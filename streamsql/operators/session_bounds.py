@@ -11,7 +11,7 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.operators import saved
 from streamsql.operators.columns import BoolArray
-from streamsql.operators.event_time import CloseQueue
+from streamsql.operators.event_time import NOTHING, CloseQueue
 from streamsql.operators.groups import Groups
 from streamsql.operators.late import is_late
 from streamsql.operators.loops import sessions as loops
@@ -122,16 +122,29 @@ class SessionBounds:
         return bool((known & (times <= marks - self.lateness_us)).any())
 
     def late_inserts(self, parts: Int64Array, times: Int64Array, marks: Int64Array) -> BoolArray:
-        """Which rows are late, row by row in their order; the sessions stay as they are."""
-        names = ("head", "floor", "numbers", *_BY_SESSION)
-        self._room(self.slots + times.size)
-        before = {name: getattr(self, name).copy() for name in names}
-        queue, self.queue = self.queue, CloseQueue()
-        out, _ = self.place(parts, times, marks)
-        for name, array in before.items():
-            setattr(self, name, array)
-        self.queue = queue
-        return out < 0
+        """Which rows are late, row by row in their order; the sessions stay as they are.
+
+        They are placed among a copy of their own partitions' sessions.
+        """
+        distinct, own = np.unique(parts, return_inverse=True)
+        trial = SessionBounds(self.partitions.schema, self.gap_us, self.lateness_us, True)
+        trial.head = np.full(distinct.size, loops.NONE, np.int64)
+        trial.floor = self.floor[distinct]
+        of, slots = self._sessions_of(distinct)
+        trial.make(of, self.first[slots], self.last[slots])
+        return trial.place(own, times, marks)[0] < 0
+
+    def _sessions_of(self, parts: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """(position in `parts` int64[n], slot int64[n]) of every session of these partitions."""
+        found, slots = [], []
+        at, session = np.arange(parts.size), self.head[parts]
+        while at.size:
+            there = session >= 0
+            at, session = at[there], session[there]
+            found.append(at)
+            slots.append(session)
+            session = self.older[session]
+        return np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *slots])
 
     def late_deletes(self, parts: Int64Array, times: Int64Array, marks: Int64Array) -> BoolArray:
         """Which retractions come too late: their session is closed, or freed already."""
@@ -193,9 +206,10 @@ class SessionBounds:
 
     def remove(self, slots: Int64Array) -> None:
         """Take sessions out of their lists that lost all rows (they were not closed)."""
-        floor = self.floor.copy()
+        parts = self.part_of[slots]
+        floor = self.floor[parts]
         self._unlink(slots)
-        self.floor = floor
+        self.floor[parts] = floor  # of the same partition the same, however often
 
     def forget_partitions(self, parts: Int64Array) -> None:
         """Free those of the partitions that have no session and no closed one to remember."""
@@ -213,15 +227,16 @@ class SessionBounds:
     def close(self, watermark: int) -> Int64Array:
         """Sessions that the watermark closes, oldest end first; they leave their lists, but their
         slots stay until `release`."""
-        closed = []
-        for time_us, slots in self.queue.pop(watermark):
-            held = slots[self.parent[slots] < 0]
-            due = self._close_us(held)
-            closed.append(held[due == time_us])
-            self.queue.push(due[due > time_us], held[due > time_us])
-        found = np.concatenate(closed) if closed else np.empty(0, np.int64)
+        times, slots = self.queue.pop(watermark)
+        found = slots
+        if slots.size:
+            alive = self.parent[slots] < 0
+            times, slots = times[alive], slots[alive]
+            due = self._close_us(slots)
+            later = due > watermark  # rows have come since
+            self.queue.push(due[later], slots[later])
+            found = np.unique(slots[(due >= times) & ~later])
         if found.size:
-            found = np.unique(found)
             found = found[np.argsort(self.last[found], kind="stable")]
             self._unlink(found)
             parts = np.unique(self.part_of[found])
@@ -235,11 +250,14 @@ class SessionBounds:
 
     def _forget(self, watermark: int) -> None:
         """Forget partitions whose last session closed long ago."""
-        for time_us, parts in self.idle.pop(watermark):
-            known = parts[self.floor[parts] != NO_TIME]
-            gone = known[(self.head[known] < 0) & (self._forget_us(known) == time_us)]
-            self.floor[gone] = NO_TIME
-            self.partitions.free(gone)
+        times, parts = self.idle.pop(watermark)
+        if not parts.size:
+            return
+        known = (self.floor[parts] != NO_TIME) & (self.head[parts] < 0)
+        times, parts = times[known], parts[known]
+        gone = parts[self._forget_us(parts) == times]
+        self.floor[gone] = NO_TIME
+        self.partitions.free(gone)
 
     # --- state ---------------------------------------------------------------------------------
     def live(self) -> Int64Array:

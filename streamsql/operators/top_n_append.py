@@ -80,11 +80,11 @@ class Partitions(Groups):
 
     def closed(self, watermark: int) -> Int64Array:
         """Slots of the partitions that the watermark closes."""
-        found = []
-        for time_us, slots in self._closing.pop(watermark):
-            held = self.cells[slots]
-            found.append(slots[(held[:, COUNT] > 0) & (held[:, CLOSE] == time_us)])
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        times, slots = self._closing.pop(watermark)
+        if not slots.size:
+            return slots
+        held = self.cells[slots]
+        return slots[(held[:, COUNT] > 0) & (held[:, CLOSE] == times)]
 
     def reopen(self) -> None:
         """After `load`: know again what closes when."""

@@ -96,10 +96,9 @@ class Versions:
     # --- freeing -------------------------------------------------------------------------------
     def forget(self, watermark: int) -> None:
         """Drop what ended before every time that may still be asked for."""
-        touched = [parts for _, parts in self.ending.pop(watermark)]
-        if not touched:
+        parts = np.unique(self.ending.pop(watermark)[1])
+        if not parts.size:
             return
-        parts = np.unique(np.concatenate(touched))
         held = self.index.size(parts) > 0  # others were forgotten before
         horizon = pa.array(np.full(parts.size, watermark - self.lateness_us))
         begun = self.index.rank(parts, [horizon], peers=True)

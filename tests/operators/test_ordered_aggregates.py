@@ -42,6 +42,11 @@ ROWS = Table(
 )  # fmt: skip
 ALL = "i, b, n, s, t, x, y, ts"
 QUERIES = {
+    "one order for several": "SELECT k, min(i), max(i), min(i) FILTER (WHERE t), max(i) FILTER (WHERE t), "
+    "percentile_disc(0.5) WITHIN GROUP (ORDER BY i), percentile_disc(0.9) WITHIN GROUP (ORDER BY i), "
+    "percentile_disc(0.9) WITHIN GROUP (ORDER BY i DESC), min(s), max(s), min(x), "
+    "percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY x), mode() WITHIN GROUP (ORDER BY i), "
+    "max(DISTINCT x) FROM t0 GROUP BY k",
     "array_agg": f"SELECT k, array_agg(i ORDER BY {ALL}), array_agg(s ORDER BY s DESC, {ALL}) "
     "FROM t0 GROUP BY k",
     "array_agg of arrays": f"SELECT k, array_agg(ARRAY[i, 7] ORDER BY {ALL}) FROM t0 GROUP BY k",

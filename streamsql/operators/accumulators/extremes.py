@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array, ones
 from streamsql.core.types import Kind
-from streamsql.functions.expressions import AggregateCall
+from streamsql.functions.expressions import AggregateCall, Expr
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.kernels.order_keys import OrderColumn, can_order, floats_of
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.accumulators.ordered_values import OrderedValues
 from streamsql.operators.columns import flat, lane_column, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.state.column_store import ColumnStore
@@ -64,11 +65,11 @@ class Extreme(Accumulator):
         return to_arrow(values, self.type.arrow, cells[:, self.at] > 0)
 
 
-class Multiset(Accumulator):
+class Multiset(OrderedValues, Accumulator):
     """What MIN and MAX share where values may be taken back.
 
     Algebra:  the first or last of the values that are left.  Not linear.
-    State:    [count, what is shown] a group; `values`: (group, value) -> count in order.
+    State:    [count, what is shown] a group; `held`: (group, value) -> count in order.
     Cost:     O(log values) a row.
     """
 
@@ -79,8 +80,11 @@ class Multiset(Accumulator):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
         type_ = call.args[0].type.arrow
-        self.values = OrderedIndex([OrderColumn(type_, not_null=True)])
+        self.held = OrderedIndex([OrderColumn(type_, not_null=True)])
         self.latest = call.function == "max"
+
+    def ordered_value(self) -> Expr | None:
+        return self.call.args[0]
 
     def add(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
@@ -91,37 +95,40 @@ class Multiset(Accumulator):
             column, slots = column.take(pa.array(kept)), slots[kept]
             weights = weights[kept] if weights.size else weights
         loops.count_valid(cells, self.at, slots, weights, 0, 0)
+        if self.follows:
+            return
         counts = weights if weights.size else ones(slots.size)
         if weights.size > 1:
             # a value may be taken back before it comes, within one tick
             order = np.argsort(counts < 0, kind="stable")
             slots, counts, column = slots[order], counts[order], column.take(pa.array(order))
-        self.values.add(slots, [column], counts)
+        self.held.add(slots, [column], counts)
 
     def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
         raise NotImplementedError("ordered multisets are not merged")
 
     def free(self, slots: Int64Array) -> None:
-        if self.values.entries:
-            self.values.remove_groups(slots)
+        if self.held.entries and not self.follows:
+            self.held.remove_groups(slots)
 
     def side_rows(self) -> int:
-        return self.values.entries
+        return 0 if self.follows else self.held.entries
 
     def side_bytes(self) -> int:
-        return self.values.nbytes
+        return 0 if self.follows else self.held.nbytes
 
     def save(self) -> Mapping[str, pa.Table]:
-        return saved.nest("values", self.values.save())
+        return {} if self.follows else saved.nest("values", self.held.save())
 
     def load(self, state: Mapping[str, pa.Table]) -> None:
-        self.values.load(saved.inner("values", state))
+        if not self.follows:
+            self.held.load(saved.inner("values", state))
 
 
 class OrderedWord(Multiset):
     """MIN and MAX under deletes of numbers, dates and times: the cell holds the value's word.
 
-    State:    [count, word] a group, beside `values`.
+    State:    [count, word] a group, beside `held`.
     """
 
     def __init__(self, call: AggregateCall) -> None:
@@ -132,7 +139,7 @@ class OrderedWord(Multiset):
         return ((self.at, True), (self.at + 1, False))
 
     def settle(self, cells: Cells, touched: Int64Array) -> None:
-        words, _ = self.values.end_words(touched, self.latest)
+        words, _ = self.held.end_words(touched, self.latest)
         loops.scatter(cells, self.at + 1, touched, words)
 
     def result(self, cells: Cells) -> pa.Array:
@@ -145,7 +152,7 @@ class OrderedWord(Multiset):
 class OrderedExtreme(Multiset):
     """MIN and MAX under deletes of text, NUMERIC, intervals.
 
-    State:    [count, reference] a group, beside `values`; `shown`: the value each group
+    State:    [count, reference] a group, beside `held`; `shown`: the value each group
               shows now, which the reference names.
     """
 
@@ -158,8 +165,8 @@ class OrderedExtreme(Multiset):
         return ((self.at + 1, False),)
 
     def settle(self, cells: Cells, touched: Int64Array) -> None:
-        find = self.values.last if self.latest else self.values.first
-        found = self.values.read(find(touched))
+        find = self.held.last if self.latest else self.held.first
+        found = self.held.read(find(touched))
         there = np.flatnonzero(found.counts > 0)
         new = found.values[0].take(pa.array(there))
         held = cells[touched[there], self.at + 1]

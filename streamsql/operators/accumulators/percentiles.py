@@ -15,13 +15,14 @@ from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.accumulators.doubled import product, two_sum
+from streamsql.operators.accumulators.ordered_values import OrderedValues
 from streamsql.operators.accumulators.rows import Remembered, expression_column, positive_first
 from streamsql.state.ordered_index import OrderedIndex
 
 Float64Array = npt.NDArray[np.float64]
 
 
-class Sorted(Remembered):
+class Sorted(OrderedValues, Remembered):
     """An aggregate of the sorted values of a group; NULLs are passed over.
 
     State:    (group, value) -> count, in order; freed with the value's last row.
@@ -39,6 +40,8 @@ class Sorted(Remembered):
     def add_rows(
         self, cells: Cells, slots: Int64Array, weights: Int64Array, batch: pa.RecordBatch
     ) -> None:
+        if self.follows:
+            return
         values = expression_column(self.value, batch)
         if values.null_count:
             kept = np.flatnonzero(np.asarray(values.is_valid()))
@@ -53,20 +56,21 @@ class Sorted(Remembered):
         self.held.add(slots, [values], weights)
 
     def free(self, slots: Int64Array) -> None:
-        if self.held.entries:
+        if self.held.entries and not self.follows:
             self.held.remove_groups(slots)
 
     def side_rows(self) -> int:
-        return self.held.entries
+        return 0 if self.follows else self.held.entries
 
     def side_bytes(self) -> int:
-        return self.held.nbytes + self.printed.nbytes
+        return self.printed.nbytes + (0 if self.follows else self.held.nbytes)
 
     def save_rows(self) -> Mapping[str, pa.Table]:
-        return self.held.save()
+        return {} if self.follows else self.held.save()
 
     def load_rows(self, state: Mapping[str, pa.Table]) -> None:
-        self.held.load(state)
+        if not self.follows:
+            self.held.load(state)
 
 
 class Percentile(Sorted):
@@ -93,6 +97,10 @@ class Percentile(Sorted):
             given = tuple(None if f is None else 1 - f for f in given or ())
         self.given = given or ()
         self.backwards = down
+        self.ascending = self.continuous or not down
+
+    def ordered_value(self) -> Expr | None:
+        return self.value if self.ascending else None
 
     def values(self, groups: Int64Array) -> pa.Array:
         sizes = self.held.size(groups)
