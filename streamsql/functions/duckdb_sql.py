@@ -145,6 +145,7 @@ def sort_key_sql(key: SortKey, column: ColumnSql) -> str:
 
 
 def _order_sql(keys: Sequence[SortKey], column: ColumnSql) -> str:
+    keys = [k for k in keys if not isinstance(k.expr, Literal)]  # DuckDB reads them as positions
     return "ORDER BY " + ", ".join(sort_key_sql(k, column) for k in keys) if keys else ""
 
 

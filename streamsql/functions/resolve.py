@@ -10,6 +10,8 @@ from streamsql.core.errors import (
     AmbiguousFunction,
     DatatypeMismatch,
     FeatureNotSupported,
+    InvalidArgumentForNthValue,
+    InvalidArgumentForNtile,
     NumericValueOutOfRange,
     UndefinedFunction,
     WindowingError,
@@ -210,6 +212,10 @@ def resolve_aggregate(
         _check_fractions(name, coerced, position)
     if distinct and not ordered and order_by and coerced:
         order_by = _distinct_order(args, coerced, order_by, position)
+    if found.name in ("json_object_agg", "jsonb_object_agg"):
+        key = Call(function="json_object_key", args=coerced[:1], type=coerced[0].type,
+                   position=coerced[0].position)  # fmt: skip
+        coerced = (key, *coerced[1:])
     return AggregateCall(
         function=found.name, args=coerced, type=type_, distinct=distinct, filter=filter,
         order_by=tuple(order_by),
@@ -314,12 +320,22 @@ def resolve_window(
     found = _select(definitions, name, args, position)
     coerced = _coerce_args(found, args)
     type_ = result_type(found, tuple(a.type for a in coerced))
+    _check_count(found.name, coerced, position)
     if frame is not None and frame.mode == "groups" and not keys:
         raise WindowingError("GROUPS mode requires an ORDER BY clause", position=position)
     return WindowCall(
         function=found.name, args=coerced, type=type_, partition_by=partition, order_by=keys,
         frame=frame, ignore_nulls=ignore_nulls,
     )  # fmt: skip
+
+
+def _check_count(name: str, args: tuple[Expr, ...], position: int | None) -> None:
+    """The count of ntile() and nth_value(): at least 1, or NULL."""
+    errors = {"ntile": InvalidArgumentForNtile, "nth_value": InvalidArgumentForNthValue}
+    given = args[-1] if name in errors else None
+    if isinstance(given, Literal) and given.value is not None and given.value <= 0:
+        at = given.position if given.position is not None else position
+        raise errors[name](f"argument of {name} must be greater than zero", position=at)
 
 
 # --- set-returning ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from streamsql.functions.expressions import (
     column,
     literal,
 )
-from streamsql.functions.resolve import resolve_aggregate, resolve_window
+from streamsql.functions.resolve import resolve_aggregate, resolve_call, resolve_window
 from streamsql.functions.textio import to_text
 
 ROWS = (
@@ -90,7 +90,7 @@ ANSWERS = [
     (agg("array_agg", S, order_by=[desc(INT, False)]), "{NULL,b,c,a,a}"),
     (agg("string_agg", S, literal(",", TEXT), order_by=[desc(S)]), "c,b,a,a"),
     (agg("string_agg", S, S, order_by=[asc(INT)]), "abbccaa"[:-2] + "aa"), (agg("jsonb_agg", INT, order_by=[asc(INT)]), "[1, 2, 2, 3, null]"),
-    (agg("jsonb_object_agg", S, INT, filter=P), '{"a": 1, "c": 2}'),
+    (agg("jsonb_object_agg", resolve_call("coalesce", [S, literal("z", TEXT)]), INT, filter=P), '{"a": 1, "c": 2}'),
     (agg("percentile_cont", literal(0.5, DOUBLE), order_by=[asc(INT)]), "2"),
     (agg("percentile_cont", literal(0.25, DOUBLE), order_by=[desc(N)]), "1.6875"),
     (agg("percentile_disc", literal(0.25, DOUBLE), order_by=[desc(INT)]), "3"), (agg("mode", order_by=[asc(S)]), "a"),

@@ -59,6 +59,7 @@ ANY_TYPES = {
 }  # fmt: skip
 NESTED = {Kind.ARRAY: "{1,2,3}", Kind.STRUCT: '{"x": 1, "y": "z"}', Kind.MAP: '{"k": 7}'}
 CONSTRUCTED = {"array", "row", "field", "map"}  # typed by special.py
+REFUSES_NULL = {"array_fill", "json_object_key"}
 
 
 def _types(d: FunctionDef) -> list[SqlType]:
@@ -118,7 +119,7 @@ def _case(d: FunctionDef) -> tuple[Call, Schema, pa.RecordBatch]:
 
 DEFINITIONS = [
     d for d in FUNCTIONS
-    if d.args and d.name not in CONSTRUCTED and d.coerce_to is None and d.volatility.value != "volatile"
+    if d.args and d.name not in CONSTRUCTED | REFUSES_NULL and d.coerce_to is None and d.volatility.value != "volatile"
 ]  # fmt: skip
 CHUNKS = [DEFINITIONS[i : i + 80] for i in range(0, len(DEFINITIONS), 80)]
 

@@ -61,7 +61,8 @@ QUERIES = {
     "FILTER (WHERE i > 0), percentile_disc(0.5) WITHIN GROUP (ORDER BY i) FILTER (WHERE t), "
     "count(*) FROM t0 GROUP BY k",
     "json": f"SELECT k, json_agg(n ORDER BY {ALL}), jsonb_agg(j ORDER BY {ALL}), "
-    f"jsonb_object_agg(s, i ORDER BY {ALL}), json_object_agg(i, ts ORDER BY {ALL}) FROM t0 GROUP BY k",
+    f"jsonb_object_agg(s, i ORDER BY {ALL}) FILTER (WHERE s IS NOT NULL), "
+    f"json_object_agg(coalesce(i, -1), ts ORDER BY {ALL}) FROM t0 GROUP BY k",
     "ends": f"SELECT k, first_value(i ORDER BY {ALL}), last_value(s ORDER BY {ALL}), "
     f"any_value(n ORDER BY {ALL}) FROM t0 GROUP BY k",
     "beside": "SELECT k, min_by(i, i * 2), max_by(s, s), arg_max(b, b) FROM t0 GROUP BY k",

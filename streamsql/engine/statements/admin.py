@@ -13,6 +13,7 @@ from streamsql.core.errors import (
     DataError,
     FeatureNotSupported,
     ObjectNotInPrerequisiteState,
+    ProgramLimitExceeded,
 )
 from streamsql.core.types import BIGINT, TEXT, TIMESTAMPTZ
 from streamsql.dialect.statements import (
@@ -184,7 +185,11 @@ def run_verify(
     try:
         sql = plan_sql(plan, relation.context.timezone)
         batches = list(run_sql(engine.pool, sql, named, plan.schema, session.token))
-    except (DataError, CardinalityViolation):  # rows that the view keeps out, by its on_error
+    except (
+        DataError,
+        CardinalityViolation,
+        ProgramLimitExceeded,
+    ):  # rows that the view keeps out, by its on_error
         return engine.call(lambda: _verify_by_replay(engine, relation))
     rounds = rounds_numerics(plan)
     return _differences(relation, present, [Delta(b) for b in batches], numerics=rounds)

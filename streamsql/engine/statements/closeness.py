@@ -1,4 +1,5 @@
-"""Rows that differ by the rounding of floats alone: the order of sums is not part of a result."""
+"""Rows that differ by the rounding of floats alone, or by which of equal intervals they show: the
+order of sums is not part of a result, nor which '1 month' or '30 days' came first."""
 
 from __future__ import annotations
 
@@ -37,14 +38,16 @@ def rounds_numerics(plan: LogicalPlan) -> bool:
 def without_rounding(difference: Delta, schema: Schema, *, numerics: bool = False) -> Delta:
     """The entries of a consolidated difference that are not another entry's rounding.
 
-    A row too many and a row missing cancel if they are equal but for float columns, and those are
-    close. difference: as many entries as VERIFY is about to report. numerics: NUMERIC columns count
-    as floats (`rounds_numerics`).
+    A row too many and a row missing cancel if they are equal but for float columns, and those
+    are close; of intervals, equal. difference: as many entries as VERIFY is about to report.
+    numerics: NUMERIC columns count as floats (`rounds_numerics`).
     """
     real = [
         i
         for i, column in enumerate(schema)
-        if column.type.is_float or (numerics and column.type.kind is Kind.NUMERIC)
+        if column.type.is_float
+        or column.type.kind is Kind.INTERVAL
+        or (numerics and column.type.kind is Kind.NUMERIC)
     ]
     if not real or not difference.batch.num_rows:
         return difference
@@ -65,14 +68,22 @@ def without_rounding(difference: Delta, schema: Schema, *, numerics: bool = Fals
     return Delta(difference.take(keep).batch, weights[keep])
 
 
+def _length(interval: Any) -> int:
+    """Nanoseconds, a month being 30 days and a day 24 hours."""
+    days = interval.months * 30 + interval.days
+    return int(days * 86_400_000_000_000 + interval.nanoseconds)
+
+
 def _rest(columns: list[list[Any]], real: list[int], row: int) -> str:
     """All of a row that must be equal exactly."""
     return repr([c[row] for i, c in enumerate(columns) if i not in real])
 
 
-def _close(one: float | Decimal | None, other: float | Decimal | None) -> bool:
+def _close(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
+    if not isinstance(one, float | Decimal):
+        return bool(_length(one) == _length(other))
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-12)

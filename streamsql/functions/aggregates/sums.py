@@ -11,6 +11,7 @@ from streamsql.core.types import (
     REAL,
     SMALLINT,
     SqlType,
+    array_of,
     numeric,
 )  # fmt: skip
 from streamsql.functions.definitions import AggregateDef, AggregateSql
@@ -48,22 +49,34 @@ def _exact_avg(a: AggregateSql) -> str:
 
 def _interval_sum(a: AggregateSql) -> str:
     """Part by part: DuckDB does not add intervals up."""
-    x, d, tail = a.args[0], a.distinct, a.tail
-    months = f"sum({d}datepart('year', {x}) * 12 + datepart('month', {x})){tail}"
-    days = f"sum({d}datepart('day', {x})){tail}"
+    x, tail = a.args[0], a.tail
+    if a.distinct:
+        return _of_distinct("sum_distinct", a)
+    months = f"sum(datepart('year', {x}) * 12 + datepart('month', {x})){tail}"
+    days = f"sum(datepart('day', {x})){tail}"
     clock = (
         f"datepart('hour', {x}) * 3600000000 + datepart('minute', {x}) * 60000000 "
         f"+ datepart('microsecond', {x})"
     )
-    us = f"sum({d}CAST({clock} AS BIGINT)){tail}"
+    us = f"sum(CAST({clock} AS BIGINT)){tail}"
     return (
         f"(to_months(CAST({months} AS INTEGER)) + to_days(CAST({days} AS INTEGER))"
         f" + to_microseconds(CAST({us} AS BIGINT)))"
     )
 
 
+def _of_distinct(kernel: str, a: AggregateSql) -> str:
+    """Parts do not tell which intervals are equal: '1 month' is '30 days'."""
+    x = a.args[0]
+    sorted_ = f"list({x} ORDER BY {x}, CAST({x} AS VARCHAR)){a.tail}"
+    types = (array_of(INTERVAL),)
+    return kernel_sql(kernel, lazy("interval_lists", kernel), [sorted_], types, INTERVAL)
+
+
 def _interval_avg(a: AggregateSql) -> str:
-    count = f"CAST(count({a.distinct}{a.args[0]}){a.tail} AS DOUBLE)"
+    if a.distinct:
+        return _of_distinct("avg_distinct", a)
+    count = f"CAST(count({a.args[0]}){a.tail} AS DOUBLE)"
     parts = (_interval_sum(a), count)
     return kernel_sql("interval_divide", _divide_interval, parts, (INTERVAL, DOUBLE), INTERVAL)
 

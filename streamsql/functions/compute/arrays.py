@@ -9,7 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import (
+    FeatureNotSupported,
+    InvalidParameterValue,
+    NullValueNotAllowed,
+    ProgramLimitExceeded,
+)
 from streamsql.core.types import BOOLEAN, Kind, SqlType
 from streamsql.functions.compute import comparisons
 from streamsql.functions.compute.columns import (
@@ -438,10 +443,31 @@ def trim_array(call: KernelCall, a: Value, count: Value) -> Any:
     return make_lists(call.type.arrow, keep, items, validity_from(there))
 
 
+ARRAY_ITEMS_MAX = 134_217_727
+
+
 def array_fill(call: KernelCall, item: Value, counts: Value) -> Any:
     """array_fill(value, {n})."""
     x, dims = broadcast(item, call.num_rows), broadcast(counts, call.num_rows)
-    n = np.array([d[0] if d else 0 for d in dims.to_pylist()], np.int64)
+    there = np.asarray(dims.is_valid())
+    length = np.where(there, lengths_of(dims), 0)
+    first = pc.list_element(pc.if_else(pa.array(length > 0), dims, pa.scalar([0], dims.type)), 0)
+    n = values(first.fill_null(0)).astype(np.int64)
+    if not there.all():
+        what = "dimension array or low bound array cannot be null"
+        call.fail(~there, NullValueNotAllowed, what)
+    unknown = there & np.asarray(first.is_null())
+    if unknown.any():
+        call.fail(unknown, NullValueNotAllowed, "dimension values cannot be null")
+    if bool((length > 1).any()):
+        what = "array_fill of more than one dimension is not implemented"
+        call.fail(length > 1, FeatureNotSupported, what)
+    together = np.cumsum(np.maximum(n, 0))  # offsets of a column have 32 bits
+    beyond = (n < 0) | (n > ARRAY_ITEMS_MAX) | (together > 2**31 - 1)
+    if beyond.any():
+        what = f"array size exceeds the maximum allowed ({ARRAY_ITEMS_MAX})"
+        call.fail(beyond, ProgramLimitExceeded, what)
+    n = np.where(there & ~beyond & (length < 2), n, 0)
     rows = np.repeat(np.arange(call.num_rows), n)
     items = x.take(column(rows.astype(np.int64), pa.int64()))
     return make_lists(call.type.arrow, n, items, validity(dims))

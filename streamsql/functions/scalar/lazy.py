@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
         formatting,
         integers,
         interval_arithmetic,
+        interval_lists,
         json_building,
         json_edits,
         json_keys,

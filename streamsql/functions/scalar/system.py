@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamsql.core.types import INTEGER, JSONB, TEXT, UUID
-from streamsql.functions.definitions import FunctionDef, Volatility
+from streamsql.functions.definitions import FunctionDef, Poly, Volatility
 from streamsql.functions.scalar.lazy import lazy
 
 
@@ -18,6 +18,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     FunctionDef(name="varchar_assign", args=(TEXT, INTEGER), result=TEXT,
                 kernel=lazy("assignments", "varchar_assign")),
     # equal JSONB values as equal texts, for keys
+    FunctionDef(name="json_object_key", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT,
+                kernel=lazy("json_keys", "object_key"), strict=False, can_fail=True),
     FunctionDef(name="jsonb_key", args=(JSONB,), result=JSONB, kernel=lazy("json_keys", "key"),
                 can_fail=False),
     FunctionDef(name="version", args=(), result=TEXT, sql=_version, can_fail=False),

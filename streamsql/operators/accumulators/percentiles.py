@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
+from streamsql.core.types import Kind, SqlType
 from streamsql.functions.expressions import AggregateCall, Expr, Literal
 from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators import saved
@@ -210,11 +211,17 @@ def make_percentile(call: AggregateCall, append_only: bool) -> Accumulator | Non
         value = call.args[0]
     if call.function != "percentile_disc" and not value.type.is_float:
         return None
-    return Percentile(call) if can_order(value.type.arrow) else None
+    return Percentile(call) if _comes_back(value.type) else None
 
 
 def make_mode(call: AggregateCall, append_only: bool) -> Accumulator | None:
     """The accumulator of mode() over values with an order."""
-    if len(call.order_by) != 1 or not can_order(call.order_by[0].expr.type.arrow):
+    if len(call.order_by) != 1 or not _comes_back(call.order_by[0].expr.type):
         return None
     return Mode(call)
+
+
+def _comes_back(type_: SqlType) -> bool:
+    """Whether an ordered index gives out the values it was given: of an interval it keeps how long
+    it is ('1 month' would come back as '30 days')."""
+    return can_order(type_.arrow) and type_.kind is not Kind.INTERVAL

@@ -224,6 +224,7 @@ def make_sum(call: AggregateCall, append_only: bool) -> Accumulator | None:
         as_decimal = source.kind is Kind.NUMERIC
         scale = source.storage_precision_scale[1] if as_decimal else 0
         return (AverageWide if average else SumWide)(call, scale, as_decimal)
-    if source.kind is Kind.INTERVAL and not average:
+    # of equal intervals that look different only a whole group tells which one counts
+    if source.kind is Kind.INTERVAL and not average and not call.distinct:
         return SumInterval(call)
     return None

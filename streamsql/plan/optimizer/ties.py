@@ -131,6 +131,8 @@ def keeps_arrival(plan: LogicalPlan) -> bool:
 
 def _aggregate(call: AggregateCall, arrival: bool) -> AggregateCall:
     """Lists without ORDER BY show the order of arrival where there is one, else that of values."""
+    if call.function in ("min", "max") and call.args[0].type.kind is Kind.INTERVAL:
+        return _extreme(call)
     if call.distinct or (arrival and not call.order_by):
         return call
     if call.function not in BESIDE and not orders_rows(call):
@@ -138,6 +140,15 @@ def _aggregate(call: AggregateCall, arrival: bool) -> AggregateCall:
     ordered = {k.expr for k in call.order_by}
     more = [tie_key(a) for a in call.args if not isinstance(a, Literal) and a not in ordered]
     return replace(call, order_by=(*call.order_by, *dict.fromkeys(more)))
+
+
+def _extreme(call: AggregateCall) -> AggregateCall:
+    """MIN or MAX of intervals: one of the values as it was written, of equal ones the first as
+    text."""
+    value = call.args[0]
+    by = SortKey(expr=value, descending=call.function == "max", nulls_first=False)
+    order = (by, tie_key(value))
+    return replace(call, function="any_value", distinct=False, order_by=order)
 
 
 # --- orders -------------------------------------------------------------------------------------
