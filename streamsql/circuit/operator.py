@@ -132,6 +132,10 @@ class Operator(abc.ABC):
             self.watermark = max(self.watermark, min(inputs))
         return self.watermark
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:  # noqa: B027
+        """Called once, by who adds the operator. sources: of each input, the nodes below from which
+        its watermark comes."""
+
     def commit(self) -> None:  # noqa: B027  (only operators that share their state have to)
         """Called once after every operator of the tick has stepped, if this one did. Shared
         arrangements apply their delta here, so that all readers of one tick see the old rows."""

@@ -285,9 +285,29 @@ class CatalogBuilder:
         if table is not None:
             return table.arrivals()
         view = built.views.get(oid) or engine.views.get(oid)
-        if view is not None:
-            return built.fills[oid] if oid in built.fills else view.contents()
-        return engine.ingest.history(oid)
+        if view is not None and oid not in built.fills:
+            arrived = self._arrived(view)
+            return view.contents() if arrived is None else arrived
+        return built.fills[oid] if view is not None else engine.ingest.history(oid)
+
+    def _arrived(self, view: ViewState) -> Delta | None:
+        """The rows of a view that only filters and projects a table, with the watermarks that the
+        table's rows came under: what was late for it is late for views over it too."""
+        circuit = self.engine.circuit
+        if view.node not in circuit.nodes or view.broken is not None:
+            return None
+        cone = [circuit.nodes[n] for n in circuit.cone(view.node)]
+        if not circuit.nodes[view.node].operator.event_times:
+            return None
+        if not all(n.operator.rowwise for n in cone):
+            return None
+        tables = {node: oid for oid, node in self.engine.nodes.items() if oid in self.engine.tables}
+        if any(n.id not in tables for n in cone if not n.inputs):
+            return None
+        leaves = [n.id for n in cone if not n.inputs]
+        return circuit.accumulated(
+            view.node, {n: self.engine.tables[tables[n]].arrivals() for n in leaves}
+        )
 
     def try_view(
         self, relation: Relation, catalog: Catalog, look: Callable[[Any], list[str]]

@@ -124,6 +124,7 @@ class Committer:
         """
         engine = self.engine
         tick = self.new_tick()
+        request.ahead.clear()
         with engine.lock:
             try:
                 for write in request.writes:
@@ -142,6 +143,8 @@ class Committer:
                         change = table.prepare(resolved.retract, resolved.insert, tick.now_us)
                         table.apply(change, tick.version, engine.keep(table.relation))
                         tick.changes.append(change)
+                        if change.ahead.size:
+                            request.ahead[table.relation.name] = change.ahead.size
             except BaseException:
                 self.undo(tick, request.new_tables)
                 raise

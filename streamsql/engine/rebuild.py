@@ -22,7 +22,15 @@ from streamsql.operators.recursive import Recursive
 from streamsql.operators.session import Session
 from streamsql.operators.temporal_filter import TemporalFilter
 from streamsql.operators.time_window import TimeWindow as WindowOperator
-from streamsql.plan.nodes import Aggregate, Join, LogicalPlan, Scan, TimeWindow, Window
+from streamsql.plan.nodes import (
+    Aggregate,
+    Join,
+    LogicalPlan,
+    Scan,
+    SetOperation,
+    TimeWindow,
+    Window,
+)
 from streamsql.plan.optimizer.ties import tells_peers_apart
 from streamsql.plan.properties import orders_rows, unique_keys
 from streamsql.plan.visit import walk_plan
@@ -91,13 +99,18 @@ def _shows_arrival(plan: Aggregate, call: AggregateCall) -> bool:
 
 
 def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engine) -> bool:
-    """Whether windows judge pairs of a join by the watermarks of both its sides: a replay does not
-    know how far the other side was when a row came."""
+    """Whether windows judge pairs of a join, or rows of a UNION, by the watermarks of several
+    relations: a replay does not know how far the others were when a row came."""
     over: list[LogicalPlan] = [n for n in walk_plan(plan) if isinstance(n, TimeWindow)]
     if relation.emit == "on_window_close":
         over.append(plan)
-    joins = (n for top in over for n in walk_plan(top) if isinstance(n, Join))
-    return any(_is_timed(j.left, engine) and _is_timed(j.right, engine) for j in joins)
+    pairs = (
+        (_timed_below(n.left, engine), _timed_below(n.right, engine))
+        for top in over
+        for n in walk_plan(top)
+        if isinstance(n, Join | SetOperation)
+    )
+    return any(left and right and left != right for left, right in pairs)
 
 
 def depends_on_turns(relation: Relation, engine: Engine) -> bool:
@@ -121,14 +134,15 @@ def depends_on_idle(relation: Relation, engine: Engine) -> bool:
     return any(engine.circuit.nodes[n].idle.floors for n in cone)
 
 
-def _is_timed(plan: LogicalPlan, engine: Engine) -> bool:
-    """Whether rows with event times come up to here that no window has judged."""
+def _timed_below(plan: LogicalPlan, engine: Engine) -> set[int]:
+    """The relations whose rows come up to here with event times that no window has judged."""
     if isinstance(plan, TimeWindow):
-        return False
+        return set()
     if isinstance(plan, Scan):
         base = engine.catalog.known(plan.relation_id)
-        return base is not None and base.watermark_column is not None
-    return any(_is_timed(i, engine) for i in plan.inputs())
+        timed = base is not None and base.watermark_column is not None
+        return {plan.relation_id} if timed else set()
+    return set().union(*(_timed_below(i, engine) for i in plan.inputs()))
 
 
 def _has_time_window(plan: LogicalPlan) -> bool:

@@ -100,6 +100,8 @@ class CommitRequest:
 
     new_tables: the (empty) states of tables made by `ddl`. force: make a tick even if nothing
     changes. version: of the tick, filled in by the engine. job: whose end it is.
+    ahead: table → how many of its rows are further ahead of the clock than `max_future` allows;
+    filled in too.
     """
 
     writes: Sequence[Write] = ()
@@ -108,6 +110,7 @@ class CommitRequest:
     force: bool = False
     version: int = 0
     job: Any = None
+    ahead: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass

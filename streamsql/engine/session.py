@@ -292,6 +292,15 @@ class Session:
     def commit(self, request: CommitRequest) -> None:
         """Have the engine do it, and remember its version."""
         self.wrote(commit_patiently(self, request))
+        for table, count in request.ahead.items():
+            rows = "1 row is" if count == 1 else f"{count} rows are"
+            self.notice(
+                f'{rows} further ahead of the clock than max_future of "{table}" allows, and moved '
+                "no watermark",
+                severity="WARNING", sqlstate="01000",
+                hint="They are listed in streamsql.source_errors; WITH (max_future = 'off') lets "
+                "them count.",
+            )  # fmt: skip
 
     def wrote(self, version: int) -> None:
         """A statement's change is there in this version."""

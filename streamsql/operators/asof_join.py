@@ -183,6 +183,9 @@ class AsofJoin(Operator):
     def current(self, *inputs: Delta) -> Delta | None:
         return self._paired(inputs[0]) if inputs[0] else Delta.empty(self.schema)
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.watermarks.note_sources(sources)
+
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         self.watermarks.end(inputs)
         return super().advance_watermark(inputs)

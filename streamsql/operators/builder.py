@@ -106,10 +106,19 @@ class Builder:
         found = self.circuit.find(text)
         if found is not None:
             return found
-        node = self.circuit.add(make(), inputs, text, private=private)
+        operator = make()
+        if type(operator).note_sources is not Operator.note_sources:
+            operator.note_sources([self._timed_below(i) for i in inputs])
+        node = self.circuit.add(operator, inputs, text, private=private)
         self.new_nodes.append(node)
         self.recipes[node] = (name, what, alone)
         return node
+
+    def _timed_below(self, node: int) -> frozenset[int]:
+        """The relations that a node reads and that have a watermark."""
+        nodes = self.circuit.nodes
+        below = (nodes[n] for n in self.circuit.cone(node))
+        return frozenset(n.id for n in below if not n.inputs and n.operator.event_times)
 
     def closes_here(self, plan: LogicalPlan) -> bool:
         """Whether this node is the one that gives its rows out when their window closes."""

@@ -279,6 +279,9 @@ class ConditionJoin(Operator):
                 held += side.ordered.size(parts)
         self.parts.remove(parts[held == 0])
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.watermarks.note_sources(sources)
+
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         self.watermarks.end(inputs)
         return super().advance_watermark(inputs)

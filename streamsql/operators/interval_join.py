@@ -136,6 +136,9 @@ class IntervalJoin(Operator):
         return Delta(make_batch(columns, self.schema.arrow, i.size), weight, marks)
 
     # --- the rest of the contract --------------------------------------------------------------
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         self.marks.end(inputs)
         return super().advance_watermark(inputs)

@@ -191,6 +191,9 @@ class Join(Operator):
             return Delta(batch, None if plain else weight, watermark)
         return Delta(batch, own * weight if weight.size else own, watermark)
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         reached = super().advance_watermark(inputs)
         self.marks.end(inputs)

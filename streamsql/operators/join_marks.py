@@ -1,6 +1,8 @@
-"""By which watermark the output of a join is judged late."""
+"""By which watermark the output of a join or a UNION is judged late."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,45 +13,58 @@ from streamsql.operators import saved
 
 
 class JoinMarks:
-    """The watermarks of two inputs as a changed row saw them.
+    """The watermarks of the inputs as a changed row saw them.
 
-    An entry that a row makes is judged by the lesser of its own side's watermark before the row,
-    and of the other side's before the tick. So it does not matter how the rows of one relation are
-    cut into ticks; rows of two relations in one tick (a transaction) came together, and neither
-    sees how far the other one moved its watermark.
+    An entry that a row makes is judged by the least of its own input's watermark before the row,
+    and of the others' before the tick. So it does not matter how the rows of one relation are cut
+    into ticks; rows of two relations in one tick (a transaction) came together, and neither
+    sees how far the other one moved its watermark. An input that reads nothing but what the row's
+    own one reads too (a self join, branches of a UNION over one table) is never behind that.
     """
 
-    def __init__(self) -> None:
-        self.before = (NO_WATERMARK, NO_WATERMARK)
-        self.now = (NO_WATERMARK, NO_WATERMARK)
+    def __init__(self, inputs: int = 2) -> None:
+        self.before = (NO_WATERMARK,) * inputs
+        self.now = self.before
+        self.others = tuple(tuple(j for j in range(inputs) if j != i) for i in range(inputs))
+
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        """sources: of each input, the nodes from which its watermark comes."""
+        self.others = tuple(
+            tuple(j for j, theirs in enumerate(sources) if j != i and not theirs <= own)
+            for i, own in enumerate(sources)
+        )
 
     def begin(self, inputs: tuple[int, ...]) -> None:
         """A tick, after which the inputs' watermarks are these."""
-        if len(inputs) == 2:
-            self.now = (inputs[0], inputs[1])
+        if len(inputs) == len(self.now):
+            self.now = inputs
 
     def end(self, inputs: tuple[int, ...]) -> None:
         """The tick is over."""
         self.begin(inputs)
         self.before = self.now
 
+    def of_others(self, side: int) -> int:
+        """How far the inputs beside this one were before the tick; those that have no watermark
+        never hold back."""
+        known = (END_OF_TIME if self.now[j] == END_OF_TIME else self.before[j]
+                 for j in self.others[side])  # fmt: skip
+        return min(known, default=END_OF_TIME)
+
     def of(self, side: int, row_watermark: Int64Array | None, position: Int64Array) -> Int64Array:
         """int64[n] for entries that come of these changed rows of a side (0 = left)."""
-        other = self.now[1 - side]
-        if other != END_OF_TIME:  # else it never moves
-            other = self.before[1 - side]
+        other = self.of_others(side)
         if row_watermark is None:
             own = self.now[side] if self.now[side] == END_OF_TIME else self.before[side]
             return np.full(position.size, min(own, other))
         return np.minimum(row_watermark[position], other)
 
     def save(self) -> State:
-        """Both watermarks."""
-        return {"marks": saved.numbers(left=self.before[0], right=self.before[1])}
+        """The watermarks before the next tick."""
+        return {"marks": saved.columns(before=np.array(self.before, np.int64))}
 
     def load(self, state: State) -> None:
         """Inverse of `save`."""
         if "marks" in state:
-            numbers = state["marks"]
-            self.before = (saved.number(numbers, "left"), saved.number(numbers, "right"))
+            self.before = tuple(saved.array(state["marks"], "before").tolist())
             self.now = self.before

@@ -11,6 +11,7 @@ from streamsql.operators.over_calls import order_of, refusal
 from streamsql.operators.over_final import frame_closes, waits
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.properties import unique_keys
 
 
 def lower_on_close(root: LogicalPlan, build: Builder) -> int:
@@ -22,17 +23,36 @@ def lower_on_close(root: LogicalPlan, build: Builder) -> int:
     core = root
     while isinstance(core, plan.Project | plan.Filter | plan.Sort):
         core = core.input
-    if not _hold(core, build):
+    held: list[LogicalPlan] = []
+    if not _hold(core, build, held):
         raise FeatureNotSupported(
             "EMIT ON WINDOW CLOSE needs windows or rows that a watermark closes",
             hint="Declare WATERMARK FOR the time column and group by window_start, window_end.",
         )
-    return build.lower(root)
+    return build.lower(_standing_in(root, held, build))
 
 
-def _hold(core: LogicalPlan, build: Builder) -> bool:
-    """Arrange that `build.lower(core)` gives final rows only; False if its rows never close."""
-    if isinstance(core, plan.Window | plan.DistinctOn) and _hold_input(core, build):
+def _standing_in(node: LogicalPlan, held: list[LogicalPlan], build: Builder) -> LogicalPlan:
+    """The plan with a placeholder for each part that is held back: whoever computes several nodes
+    in one operator must not look through it."""
+    if any(node is h for h in held):
+        scan = plan.Scan(
+            schema=node.schema, relation_id=-1, name="held back",
+            unique_keys=unique_keys(node), append_only=True,
+        )  # fmt: skip
+        build.preset(scan, build.lower(node))
+        return scan
+    inputs = node.inputs()
+    changed = tuple(_standing_in(i, held, build) for i in inputs)
+    same = all(a is b for a, b in zip(inputs, changed, strict=True))
+    return node if same else node.with_inputs(changed)  # nodes are known by identity
+
+
+def _hold(core: LogicalPlan, build: Builder, held: list[LogicalPlan]) -> bool:
+    """Arrange that `build.lower(core)` gives final rows only; False if its rows never close.
+
+    held: gets the nodes whose rows are held back."""
+    if isinstance(core, plan.Window | plan.DistinctOn) and _hold_input(core, build, held):
         return True
     mark = build.mark()
     if isinstance(core, plan.Window):
@@ -44,9 +64,10 @@ def _hold(core: LogicalPlan, build: Builder) -> bool:
     if getattr(operator, "on_close", False):
         return True
     if not isinstance(core, plan.Window | plan.DistinctOn | plan.Limit):
-        held = add_hold_back(build, node)
-        if held is not None:
-            build.preset(core, held)
+        holding = add_hold_back(build, node)
+        if holding is not None:
+            build.preset(core, holding)
+            held.append(core)
             return True
     build.undo(mark)
     found = False
@@ -54,7 +75,7 @@ def _hold(core: LogicalPlan, build: Builder) -> bool:
         inner = below
         while isinstance(inner, plan.Project | plan.Filter | plan.Sort):
             inner = inner.input
-        found = _hold(inner, build) or found
+        found = _hold(inner, build, held) or found
     return found
 
 
@@ -72,7 +93,9 @@ def _refuse_endless(node: plan.Window, build: Builder) -> None:
         )
 
 
-def _hold_input(node: plan.Window | plan.DistinctOn, build: Builder) -> bool:
+def _hold_input(
+    node: plan.Window | plan.DistinctOn, build: Builder, held: list[LogicalPlan]
+) -> bool:
     """Top-N, dedup and OVER: hold the rows of each window back, then compute over whole windows."""
     mark = build.mark()
     source = build.lower(node.input)
@@ -84,11 +107,12 @@ def _hold_input(node: plan.Window | plan.DistinctOn, build: Builder) -> bool:
     if not by_window and not (isinstance(node, plan.Window) and _final(node, below)):
         build.undo(mark)
         return False
-    held = add_hold_back(build, source)
-    if held is None:
+    holding = add_hold_back(build, source)
+    if holding is None:
         build.undo(mark)
         return False
-    build.preset(node.input, held)
+    build.preset(node.input, holding)
+    held.append(node.input)
     return True
 
 

@@ -147,6 +147,9 @@ class SemiJoin(Operator):
             close_at[: self.close_at.size] = self.close_at
             self.counts, self.marks, self.close_at = counts, marks, close_at
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.watermarks.note_sources(sources)
+
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         reached = super().advance_watermark(inputs)
         self.watermarks.end(inputs)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from streamsql.circuit.operator import Algebra, Operator, Step
+import numpy as np
+
+from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, concat, make_batch
+from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.plan.nodes import LogicalPlan, SetOperation
 
 
@@ -15,14 +19,39 @@ class UnionAll(Operator):
     """All rows of all inputs (UNION ALL).
 
     Algebra:  A + B.  Linear in each input.
-    Output:   the entries of each input after the other; columns by position.
-    State:    none.
+    Output:   the entries of each input after the other; columns by position. What is above judges
+              them late by the least watermark of all inputs, as `JoinMarks` says.
+    State:    the inputs' watermarks.
     """
 
     algebra = Algebra.LINEAR
 
+    def __init__(self, schema: Schema, inputs: int) -> None:
+        super().__init__(schema)
+        self.marks = JoinMarks(inputs)
+
     def step(self, step: Step, *deltas: Delta) -> Delta:
-        return _sum(self.schema, deltas)
+        self.marks.begin(step.input_watermarks)
+        return _sum(self.schema, tuple(self._judged(i, d) for i, d in enumerate(deltas)))
+
+    def _judged(self, port: int, delta: Delta) -> Delta:
+        marks, others = delta.row_watermark, self.marks.of_others(port)
+        if marks is None or others == END_OF_TIME:
+            return delta
+        return Delta(delta.batch, delta.weights, np.minimum(marks, others), delta.consolidated)
+
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.marks.end(inputs)
+        return super().advance_watermark(inputs)
+
+    def save(self) -> State:
+        return self.marks.save()
+
+    def load(self, state: State) -> None:
+        self.marks.load(state)
 
     def current(self, *inputs: Delta) -> Delta | None:
         return _sum(self.schema, inputs)
@@ -57,7 +86,7 @@ def add_union(
     below = [build.operator(i) for i in inputs]
 
     def make() -> UnionAll:
-        made = UnionAll(schema)
+        made = UnionAll(schema, len(below))
         made.append_only = all(b.append_only for b in below)
         made.lateness_us = max(b.lateness_us for b in below)
         made.event_times = frozenset.intersection(*(b.event_times for b in below))

@@ -71,7 +71,7 @@ def test_watermark_is_the_minimum_of_the_inputs_and_never_falls() -> None:
     circuit = Circuit()
     sources = [circuit.add(Source(SCHEMA, watermark_column=0)) for _ in range(2)]
     still = circuit.add(Source(SCHEMA))
-    union = circuit.add(UnionAll(SCHEMA), [*sources, still])
+    union = circuit.add(UnionAll(SCHEMA, 3), [*sources, still])
     circuit.step(Step(1, 0), {}, {sources[0]: 50})
     assert circuit.nodes[union].watermark == NO_WATERMARK
     circuit.step(Step(2, 0), {}, {sources[1]: 30})

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import streamsql
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.storage.watermarks import WatermarkPolicy, WatermarkTracker, to_us
 
@@ -199,3 +200,23 @@ def test_percentile_watermark_of_a_table(db):
     db.execute(f"INSERT INTO t VALUES {rows_}, ('2024-01-01 00:09:00')")
     (found,) = db.execute("SELECT watermark::text FROM streamsql.watermarks").fetchall()[0]
     assert "2024-01-01 00:07:50" <= found < "2024-01-01 00:09:00"
+
+
+def test_rows_too_far_ahead_warn_who_wrote_them():
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE t (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        written = db.execute("INSERT INTO t VALUES (1, '2300-01-01'), (2, '2024-01-01')")
+        (warning,) = written.notices
+        assert (warning.severity, warning.sqlstate) == ("WARNING", "01000")
+        assert warning.message.startswith(
+            '1 row is further ahead of the clock than max_future of "t"'
+        )
+        reasons = db.execute("SELECT source, payload FROM streamsql.source_errors").fetchall()
+        assert reasons == [("t", '{"id":1,"ts":"2300-01-01 00:00:00"}')]
+        assert db.execute("INSERT INTO t VALUES (3, '2024-01-01')").notices == []
+        db.execute("BEGIN")
+        db.execute("INSERT INTO t VALUES (4, '2300-01-01'), (5, '2300-01-02')")
+        (warning,) = db.execute("COMMIT").notices
+        assert warning.message.startswith("2 rows are")
+        db.execute("ALTER TABLE t SET (max_future = 'off')")
+        assert db.execute("INSERT INTO t VALUES (6, '2300-01-01')").notices == []

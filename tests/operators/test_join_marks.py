@@ -24,6 +24,12 @@ QUERIES = {
     "ON a.k = b.k AND a.v < b.v",
     "window over a join": "SELECT window_end, count(*) FROM TUMBLE((SELECT t0.ts, t1.v FROM t0 "
     "JOIN t1 ON t0.k = t1.k), ts, INTERVAL '5 seconds') GROUP BY window_end, window_start",
+    "union": "SELECT window_end, count(*) FROM TUMBLE((SELECT ts FROM t0 UNION ALL SELECT ts FROM "
+    "t1), ts, INTERVAL '5 seconds') GROUP BY window_end, window_start",
+    "union with itself": "SELECT window_end, count(*) FROM TUMBLE((SELECT ts FROM t0 WHERE k = 1 "
+    "UNION ALL SELECT ts FROM t0), ts, INTERVAL '5 seconds') GROUP BY window_end, window_start",
+    "self join": "SELECT window_end, count(*) FROM TUMBLE((SELECT a.ts FROM t0 a JOIN t0 b ON "
+    "a.v = b.v), ts, INTERVAL '5 seconds') GROUP BY window_end, window_start",
     "window over an interval join": "SELECT window_end, count(*) FROM TUMBLE((SELECT t0.ts, t1.v "
     "FROM t0 JOIN t1 ON t0.k = t1.k AND t0.ts BETWEEN t1.ts - INTERVAL '9 seconds' AND "
     "t1.ts + INTERVAL '9 seconds'), ts, INTERVAL '5 seconds') GROUP BY window_end, window_start",
@@ -68,3 +74,17 @@ def test_there_are_late_pairs_at_all() -> None:
     for run in runs(1):
         view.step(run)
     assert late(view)
+
+
+def test_rows_of_a_union_wait_for_its_slowest_input() -> None:
+    """What is ahead of a window's close by its own table is on time while another table is not."""
+    query = (
+        "SELECT window_end, count(*) FROM TUMBLE((SELECT ts FROM t0 UNION ALL SELECT ts FROM t1), "
+        "ts, INTERVAL '10 seconds') GROUP BY window_end, window_start"
+    )
+    view = view_of(query, [TIMED, TIMED])
+    for relation, second in ((1, 5), (0, 65), (0, 15), (1, 65), (1, 90), (0, 20)):
+        view.step([(relation, (BASE + dt.timedelta(seconds=second), 1, 1), 1)])
+    counts = {end.minute * 60 + end.second: n for end, n in view.output}
+    assert counts == {10: 1, 20: 1, 70: 2, 100: 1}
+    assert [row[0].second for row in late(view)] == [20]

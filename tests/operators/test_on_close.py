@@ -274,3 +274,19 @@ def test_late_change_of_a_dimension_leaves_closed_windows_alone() -> None:
     view.step([(1, (1, 8), 1)])
     assert view.output == {(at(10), 1): 1, (at(20), 2): 1}
     assert sum(late.batch.num_rows for late in view.late) == 1
+
+
+@pytest.mark.parametrize("chosen", ["x.window_end, x.k", "x.ts", "x.v, y.v"])
+def test_a_window_join_is_held_back_whatever_columns_are_chosen(chosen: str) -> None:
+    """The choice of columns and the join are one operator: it must not look through what is held."""
+    sql = (
+        f"SELECT {chosen} FROM TUMBLE(t0, ts, INTERVAL '5 seconds') x JOIN "
+        "TUMBLE(t1, ts, INTERVAL '5 seconds') y ON x.k = y.k AND x.window_start = "
+        "y.window_start AND x.window_end = y.window_end"
+    )
+    view = view_of(sql, [table(0), table(0)], ON_CLOSE)
+    for relation, second in ((0, 1), (1, 1), (0, 20)):
+        view.step([(relation, (at(second), 1, 1), 1)])
+        assert not view.output
+    view.step([(1, (at(20), 1, 1), 1)])
+    assert sum(view.output.values()) == 1

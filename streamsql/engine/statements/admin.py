@@ -160,8 +160,8 @@ def run_verify(
         found = engine.call(lambda: _verify_by_replay(engine, relation))
         if found.row_count and depends_on_both_arrivals(relation, plan, engine):
             raise FeatureNotSupported(
-                f'"{relation.name}" can not be verified: its windows judge the rows of a join by '
-                "what both sides knew of time when they came, which is not kept",
+                f'"{relation.name}" can not be verified: its windows judge the rows of a join or '
+                "UNION by what all inputs knew of time when they came, which is not kept",
                 hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
             )
         if found.row_count and engine.call(lambda: depends_on_turns(relation, engine)):
