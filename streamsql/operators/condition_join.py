@@ -276,7 +276,7 @@ class ConditionJoin(Operator):
         held = np.zeros(parts.size, np.int64)
         for side in self.sides:
             if side.ordered is not None:
-                held += side.ordered.size(parts)
+                held += side.held(parts)
         self.parts.remove(parts[held == 0])
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
@@ -352,7 +352,11 @@ class ConditionJoin(Operator):
 
     def _found(self) -> str:
         ranges = zip(self.inputs, self.search.ranges, strict=True)
-        names = [s[r.column].name or "?" for s, r in ranges if r is not None]
+        names = [
+            (s[r.column].name or "?") + ("" if r.until is None else f" to {s[r.until].name or '?'}")
+            for s, r in ranges
+            if r is not None
+        ]
         if len(names) == 2:
             return f", in the order of {names[0]} and {names[1]}"
         return ", by their keys" if self.keys[0] else ", all of which are tried"

@@ -17,6 +17,7 @@ from streamsql.kernels.order_keys import OrderColumn
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray, int64_values
 from streamsql.operators.groups import Groups
 from streamsql.operators.pair_search import PAIRS_MAX, Range, blocks, pieces, plus
+from streamsql.operators.span_search import CLASSES, earliest, length_class, whole_numbers
 from streamsql.state.ordered_index import OrderedIndex
 
 COUNT, MATCHES, PART = 0, 2, 3
@@ -44,6 +45,7 @@ class JoinRows:
         self.rows = Groups(schema, range(len(schema)), LANES, exact=True)
         self.map = Multimap()
         self.ordered: OrderedIndex | None = None
+        self.lengths = np.zeros(CLASSES, np.int64)  # rows of each length, where spans are searched
         if search is not None:
             type_ = pa.int64() if search.counted else schema[search.column].type.arrow
             self.ordered = OrderedIndex([OrderColumn(type_, not_null=True)], with_tie=True)
@@ -84,7 +86,7 @@ class JoinRows:
             return
         parts, _ = self.parts.upsert_rows(h0, h1)
         self.rows.cells[chosen, PART] = parts
-        self.ordered.add(parts, [self._values(batch, found)], np.ones_like(chosen), chosen)
+        self._order(batch, found, parts, chosen, 1)
 
     def unlink(self, slots: Int64Array) -> Int64Array:
         """Rows that vanished are found no more; returns the key slots that they had."""
@@ -97,23 +99,42 @@ class JoinRows:
                 self.map.unlink(chosen)
             return chosen[:0]
         batch = self.rows.key_rows(chosen)
-        values = self._values(batch, np.arange(chosen.size))
-        self.ordered.add(parts, [values], -np.ones_like(chosen), chosen)
+        self._order(batch, np.arange(chosen.size), parts, chosen, -1)
         return np.unique(parts)
 
-    def _nulls(self, batch: pa.RecordBatch) -> BoolArray:
-        strict = self.strict if self.search is None else [*self.strict, self.search.column]
-        return any_null(batch, strict)
+    def _order(
+        self, batch: pa.RecordBatch, rows: Int64Array, parts: Int64Array, slots: Int64Array, by: int
+    ) -> None:
+        """Put these rows of the batch into the order, or (by = -1) take them out."""
+        assert self.ordered is not None and self.search is not None
+        values = self._compared(batch.column(self.search.column), rows, 0)
+        if self.search.until is not None:
+            ends = self._compared(batch.column(self.search.until), rows, 0)
+            bits = length_class(int64_values(values), int64_values(ends))
+            self.lengths += by * np.bincount(bits, minlength=CLASSES)
+            parts = parts * CLASSES + bits
+        self.ordered.add(parts, [values], np.full(slots.size, by), slots)
 
-    def _values(self, batch: pa.RecordBatch, rows: Int64Array) -> pa.Array:
-        assert self.search is not None
-        return self._compared(batch.column(self.search.column), rows, 0)
+    def held(self, parts: Int64Array) -> Int64Array:
+        """Rows in the order of each key slot."""
+        assert self.ordered is not None
+        if self.search is None or self.search.until is None:
+            return self.ordered.size(parts)
+        groups = (parts.reshape(-1, 1) * CLASSES + np.arange(CLASSES)).reshape(-1)
+        return self.ordered.size(groups).reshape(-1, CLASSES).sum(axis=1)
+
+    def _nulls(self, batch: pa.RecordBatch) -> BoolArray:
+        strict = list(self.strict)
+        if self.search is not None:
+            strict.append(self.search.column)
+            strict += [] if self.search.until is None else [self.search.until]
+        return any_null(batch, strict)
 
     def _compared(self, column: pa.Array, rows: Int64Array, constant: int) -> pa.Array:
         """Values (of rows without NULLs there) as they stand in the order."""
         assert self.search is not None
         chosen = column if rows.size == len(column) else column.take(pa.array(rows))
-        return pa.array(plus(int64_values(chosen), constant)) if self.search.counted else chosen
+        return pa.array(plus(whole_numbers(chosen), constant)) if self.search.counted else chosen
 
     # --- questions -----------------------------------------------------------------------------
     def candidates(self, other: JoinRows, batch: pa.RecordBatch) -> Iterator[
@@ -154,6 +175,9 @@ class JoinRows:
         nulls = nulls | any_null(batch, [bound.column for bound in self.search.bounds])
         at = np.flatnonzero((parts >= 0) & ~nulls)
         parts = parts[at]
+        if self.search.until is not None:
+            yield from self._by_span(batch, at, parts)
+            return
         start, end = np.zeros(at.size, np.int64), self.ordered.size(parts)
         for bound in self.search.bounds:
             values = self._compared(batch.column(bound.column), at, bound.plus)
@@ -164,6 +188,28 @@ class JoinRows:
                 end = place
         for position, place in blocks(start, end):
             yield at[position], self.ordered.ties(self.ordered.nth(parts[position], place))
+
+    def _by_span(
+        self, batch: pa.RecordBatch, at: Int64Array, parts: Int64Array
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """A stretch of starts in each length class, for each row of the other side."""
+        assert self.ordered is not None and self.search is not None
+        below, above = self.search.bounds
+        until = int64_values(self._compared(batch.column(below.column), at, below.plus))
+        since = int64_values(self._compared(batch.column(above.column), at, above.plus))
+        bits = np.flatnonzero(self.lengths)
+        if not bits.size or not at.size:
+            return
+        groups = (parts.reshape(-1, 1) * CLASSES + bits).reshape(-1)
+        first = np.column_stack([earliest(until, int(b)) for b in bits]).reshape(-1)
+        start = self.ordered.rank(groups, [pa.array(first)])
+        last = pa.array(np.repeat(since, bits.size))
+        end = self.ordered.rank(groups, [last], peers=above.function == "le")
+        for position, place in blocks(start, end):
+            yield (
+                at[position // bits.size],
+                self.ordered.ties(self.ordered.nth(groups[position], place)),
+            )
 
     # --- saving --------------------------------------------------------------------------------
     def load(self, state: Mapping[str, pa.Table]) -> None:
@@ -177,7 +223,7 @@ class JoinRows:
         chosen = live[found]
         if self.ordered is not None:
             parts = self.rows.cells[chosen, PART].copy()
-            self.ordered.add(parts, [self._values(batch, found)], np.ones_like(chosen), chosen)
+            self._order(batch, found, parts, chosen, 1)
         elif self.keys:
             h0, h1 = hash_columns(batch, self.keys)
             self.map.link(h0[found], h1[found], chosen)

@@ -15,6 +15,7 @@ from streamsql.functions.expressions import Call, Expr, Literal, columns_used, c
 from streamsql.functions.resolve import needs_guard
 from streamsql.kernels.order_keys import can_order
 from streamsql.operators.join_condition import ORDERINGS, EquiJoin, as_column
+from streamsql.operators.span_search import is_spanned
 from streamsql.plan.visit import remap_columns
 
 PAIRS_MAX = 1 << 16
@@ -38,13 +39,15 @@ class Range:
 
     column: of the side that is searched. bounds: what it is compared with; a lower one comes first.
     counted: values are compared as whole numbers (µs), else as they are. exact: nothing else must
-    hold.
+    hold. until: the column where a row's span ends that begins in `column`; then the lower bound is
+    that of the end, and the upper one that of the start (`span_search`).
     """
 
     column: int
     bounds: tuple[Bound, ...]
     counted: bool
     exact: bool
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,20 @@ def _best(found: Sequence[tuple[int, Bound]], schema: Schema, conditions: int) -
         exact = len(chosen) == conditions and not any(b.plus for b in chosen)
         if best is None or len(chosen) > len(best.bounds):
             best = Range(column, chosen, is_counted(schema[column].type), exact)
-    return best
+    if best is None or len(best.bounds) == 2:
+        return best
+    return _span(found, schema) or best
+
+
+def _span(found: Sequence[tuple[int, Bound]], schema: Schema) -> Range | None:
+    """Two columns as a span: one is bounded from above only, its start, one from below, its end."""
+    starts = [(c, b) for c, b in found if b.function in ("lt", "le")]
+    ends = [(c, b) for c, b in found if b.function in ("gt", "ge")]
+    for start, above in starts:
+        for end, below in ends:
+            if schema[start].type == schema[end].type and is_spanned(schema[start].type):
+                return Range(start, (below, above), True, False, end)
+    return None
 
 
 def plus(values: Int64Array, constant: int) -> Int64Array:

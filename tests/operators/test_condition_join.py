@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 
 import pytest
 
 from streamsql.core.schema import Schema
-from streamsql.core.types import BIGINT, INTEGER, TEXT, TIMESTAMP, numeric
+from streamsql.core.types import (
+    BIGINT,
+    DATE,
+    INTEGER,
+    SMALLINT,
+    TEXT,
+    TIMESTAMP,
+    SqlType,
+    numeric,
+)
 from streamsql.operators import Options, join_rows, pair_search
 from streamsql.operators.pair_search import blocks, pieces, plus
+from streamsql.operators.span_search import earliest, length_class
 from streamsql.runtime.explain import explain
 from tests.operators.harness import Table, check_sql, view_of
 
@@ -38,6 +49,9 @@ CONDITIONS = {
     "key and text": "t0.k = t1.k AND s || u LIKE 'a%'",
     "one side": "v < 2",
     "either": "t0.k = t1.k OR v = w",
+    "span": "v BETWEEN t1.k AND t1.w",
+    "key and span": "t0.s = t1.u AND v + 1 >= t1.k AND v < t1.w",
+    "overlap": "t0.k <= t1.w AND t0.v >= t1.k",
 }
 HOW = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "EXISTS", "NOT EXISTS")
 
@@ -115,8 +129,6 @@ def test_pair_that_the_condition_fails_on_is_told_until_it_is_gone() -> None:
 )
 @pytest.mark.parametrize("how", ["JOIN", "FULL JOIN"])
 def test_ranges_over_any_type(type_: object, condition: str, how: str) -> None:
-    import decimal
-
     values: list[object] = [None, 1, -7, 2**62, 3]
     if type_ is TEXT:
         values = [None, "", "a", "abcdefghij", "abcdefghik"]
@@ -141,6 +153,61 @@ def test_cost_follows_the_range_that_is_asked_for() -> None:
     assert view.step([(1, (1, 70), 1)]).num_rows == 6
     assert view.step([(0, (1, 71), 1)]).num_rows == 1
     assert sum(tried) == 4
+
+
+EDGE = [-(2**63), -(2**63) + 1, -(2**62), -3, 0, 1, 5, 2**40, 2**62, 2**63 - 2, 2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (BIGINT, EDGE),
+        (SMALLINT, [-32768, -7, 0, 1, 300, 32767]),
+        (numeric(18, 3), [decimal.Decimal(n) / 1000 for n in (-(10**17), -1, 0, 1, 2500, 10**17)]),
+        (
+            DATE,
+            [dt.date(1900, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 2), dt.date(2400, 2, 29)],
+        ),
+        (TIMESTAMP, [dt.datetime(1, 1, 1), dt.datetime(1970, 1, 1), dt.datetime(2024, 3, 31, 1)]),
+    ],
+)
+@pytest.mark.parametrize(
+    "condition", ["t0.x BETWEEN t1.x AND t1.y", "t0.x < t1.y AND t0.y >= t1.x"]
+)
+def test_spans_of_any_type_and_length(type_: SqlType, values: list[object], condition: str) -> None:
+    schema = Schema.of(("x", type_), ("y", type_))
+    tables = [Table(schema, [[None, *values], [None, *values]])] * 2
+    check_sql(f"SELECT * FROM t0 FULL JOIN t1 ON {condition}", tables, 4, ticks=4)
+
+
+def test_cost_follows_the_spans_that_hold_a_point() -> None:
+    spans = Table(Schema.of(("low", INTEGER), ("high", INTEGER)))
+    view = view_of("SELECT v, low FROM t0 LEFT JOIN t1 ON v BETWEEN low AND high", [LEFT, spans])
+    rows = [(i, i + (10 if i % 100 else 50_000)) for i in range(5000)]
+    view.step([(1, row, 1) for row in rows])
+    join = next(n.operator for n in view.compiled.nodes if n.operator.name == "LeftJoin")
+    assert "low to high" in join.explain()["state"]
+    tried: list[int] = []
+    original = join.sides[1].candidates
+    join.sides[1].candidates = lambda *a: (tried.append(p[0].size) or p for p in original(*a))
+    found = sum(low <= 4000 <= high for low, high in rows)
+    assert view.step([(0, (1, 4000), 1)]).num_rows == found
+    assert sum(tried) <= 2 * found + 20
+    view.step([(1, row, -1) for row in rows])
+    assert not join.sides[1].lengths.any()
+
+
+def test_length_classes_count_bits() -> None:
+    import numpy as np
+
+    top, bottom = 2**63 - 1, -(2**63)
+    low = np.array([0, 0, 0, 0, 5, bottom, bottom, -1, 0])
+    high = np.array([0, 1, 3, 4, 2, bottom, top, top, 2**40])
+    assert length_class(low, high).tolist() == [0, 1, 2, 3, 0, 0, 63, 63, 41]
+    for bits in range(64):
+        ends = np.array([bottom, 0, top])
+        assert (earliest(ends, bits) <= ends).all()
+    assert earliest(np.array([bottom + 2, 9]), 2).tolist() == [bottom, 6]
 
 
 def test_pairs_come_in_bounded_blocks() -> None:
