@@ -49,6 +49,7 @@ class _Generator(RisingWave.Generator):
         exp.Div: lambda self, node: self.binary(node, "/"),
         exp.Any: lambda self, node: f"ANY {self.quantified(node)}",
         exp.All: lambda self, node: f"ALL {self.quantified(node)}",
+        exp.Is: lambda self, node: f"{self.sql(node, 'this')} IS {self.tested(node)}",
         exp.Not: lambda self, node: self.negation(node),
         exp.TryCast: lambda self, node: (
             f"TRY_CAST({self.sql(node, 'this')} AS {self.sql(node, 'to')})"
@@ -102,12 +103,16 @@ class _Generator(RisingWave.Generator):
         inner = self.sql(node, "this")
         return inner if isinstance(node.this, exp.Subquery) else f"({inner})"
 
+    def tested(self, node: exp.Is) -> str:
+        """What stands behind IS: NULL, TRUE, FALSE or UNKNOWN."""
+        return "UNKNOWN" if node.args.get("unknown") else self.sql(node, "expression")
+
     def negation(self, node: exp.Not) -> str:
         """NOT x; `x NOT IN (…)` and `x IS NOT NULL` where the tree is one of those."""
         inner = node.this
         text: str | None = None
-        if isinstance(inner, exp.Is):
-            text = f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
+        if isinstance(inner, exp.Is) and node.meta.get("is_not"):
+            text = f"{self.sql(inner, 'this')} IS NOT {self.tested(inner)}"
         elif isinstance(inner, (exp.In, exp.Between, exp.Like, exp.ILike, exp.SimilarTo)):
             left = self.sql(inner, "this")
             whole = self.sql(inner)

@@ -25,6 +25,7 @@ from streamsql.core.types import (
     TIMESTAMPTZ,
     Kind,
     SqlType,
+    array_of,
     map_of,
     struct_of,
 )  # fmt: skip
@@ -190,6 +191,17 @@ def _string_to_array(args: Sequence[Expr], position: int | None) -> Expr | None:
     return None
 
 
+def _json_object(name: str) -> Special:
+    """Of one untyped literal: an array, of pairs if it has two dimensions."""
+
+    def make(args: Sequence[Expr], position: int | None) -> Expr | None:
+        if len(args) != 1 or args[0].type.kind is not Kind.UNKNOWN:
+            return None
+        return _call(name, coerce(args[0], array_of(TEXT), "explicit"), position=position)
+
+    return make
+
+
 def _now() -> Expr:
     return _call("now", position=None)
 
@@ -289,6 +301,8 @@ SPECIAL: dict[str, Special] = {
     "least": _matching("LEAST"),
     "||": _concat_operator,
     "subscript": _subscript,
+    "json_object": _json_object("json_object"),
+    "jsonb_object": _json_object("jsonb_object"),
     "string_to_array": _string_to_array,
     "current_date": _clock(DATE),
     "current_timestamp": _clock(TIMESTAMPTZ),

@@ -19,6 +19,9 @@ _SYNONYMS = {
 SCALES = {"second": 6, "milliseconds": 3, "epoch": 6}
 """Decimals of the numeric that extract gives; 0 for all other fields."""
 
+JULIAN_SCALE = 20
+"""Decimals of extract(julian FROM timestamp): the day and the part of it that has passed."""
+
 
 def unit_of(text: str) -> str:
     """The unit's canonical name.

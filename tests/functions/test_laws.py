@@ -45,6 +45,10 @@ TEXTS: dict[tuple[str, int], str] = {
     ("timestampadd", 0): "day", ("timestampdiff", 0): "day", ("date_format", 0): "2020-01-01 00:00:00",
     ("date_format", 1): "yyyy", ("make_timestamptz", 6): "UTC", ("regexp_replace", 3): "g",
     ("regexp_match", 2): "i", ("regexp_like", 2): "i", ("regexp_count", 3): "i", ("substring_similar", 2): "#",
+    ("regexp_substr", 4): "i", ("regexp_instr", 5): "i", ("regexp_replace", 5): "i",
+    ("normalize", 1): "NFC", ("is_normalized", 1): "NFC", ("convert_from", 1): "UTF8",
+    ("convert_to", 1): "UTF8", ("convert", 1): "UTF8", ("convert", 2): "UTF8", ("octet_length", 1): "UTF8",
+    ("jsonb_set_lax", 4): "delete_key",
     ("regexp_split_to_array", 2): "i", ("regexp_matches_array", 2): "g", ("format", 0): "%s",
 }  # fmt: skip
 ARRAYS = {("like_any", 1): "{a%,x}"}
@@ -75,8 +79,10 @@ def _sample(d: FunctionDef, i: int, t: SqlType) -> pa.Array:
     if d.name in ("extract", "date_part") and i == 0:
         clock = isinstance(d.args[1], SqlType) and d.args[1].kind in (Kind.TIME, Kind.INTERVAL)
         return pa.array(["hour" if clock else "day"])
-    if d.name in ("asin", "acos", "atanh"):
+    if d.name in ("asin", "acos", "atanh", "asind", "acosd"):
         return parse_text(pa.array(["0.5"]), t)
+    if (d.name, i) in (("set_bit", 2), ("get_byte", 1), ("set_byte", 1), ("regexp_instr", 4)):
+        return parse_text(pa.array(["1"]), t)
     if d.name == "varchar_assign" and i == 1:
         return parse_text(pa.array(["3"]), t)
     if d.name == "width_bucket" and i == 2:
@@ -92,9 +98,11 @@ def _sample(d: FunctionDef, i: int, t: SqlType) -> pa.Array:
         text = "{a,b}"
     if t.element is not None and t.element.kind is Kind.INTEGER and d.name == "array_fill":
         text = "{2}"
+    if t.element is not None and t.element.element == TEXT:
+        text = "{{a,b}}"
     if d.name in JSON_TEXTS:
         text = '{"a": 1}'
-    if d.name in ("jsonb_set", "jsonb_insert", "jsonb_delete_path") and t.element == TEXT:
+    if d.name in ("jsonb_set", "jsonb_set_lax", "jsonb_insert", "jsonb_delete_path") and t.element == TEXT:
         text = "{0}"
     return parse_text(pa.array([text]), t)
 

@@ -130,7 +130,7 @@ BAD = [
     (TIMESTAMPTZ, "2020-01-01 Nowhere/Land", "22023", 'time zone "nowhere/land" not recognized'),
     (INTERVAL, "1 foo", "22007", 'invalid input syntax for type interval: "1 foo"'),
     (UUID, "zzz", "22P02", 'invalid input syntax for type uuid: "zzz"'),
-    (BYTEA, "\\xabc", "22P02", "invalid hexadecimal data: odd number of digits"),
+    (BYTEA, "\\xabc", "22023", "invalid hexadecimal data: odd number of digits"),
     (JSONB, "{broken", "22P02", "invalid input syntax for type json"),
     (JSON, "[1,]", "22P02", "invalid input syntax for type json"),
     (array_of(INTEGER), "{1,x}", "22P02", 'invalid input syntax for type integer: "x"'),

@@ -66,6 +66,44 @@ AGGREGATES: tuple[Shape, ...] = (
         "SELECT k, mode(w ORDER BY w) FROM u GROUP BY k",
     ),
     Shape(
+        "rank_within",
+        "SELECT k, rank(4) WITHIN GROUP (ORDER BY v) AS a, rank(4) WITHIN GROUP (ORDER BY v DESC) AS d, "
+        "dense_rank(4) WITHIN GROUP (ORDER BY v NULLS FIRST) AS s FROM t GROUP BY k",
+        "SELECT k, 1 + count(*) FILTER (WHERE v < 4), 1 + count(*) FILTER (WHERE v > 4 OR v IS NULL), "
+        "1 + count(DISTINCT v) FILTER (WHERE v < 4) + max(CASE WHEN v IS NULL THEN 1 ELSE 0 END) "
+        "FROM t GROUP BY k",
+    ),
+    Shape(
+        "rank_within_two_keys",
+        "SELECT g, rank(4, 3) WITHIN GROUP (ORDER BY v DESC, id) AS r, "
+        "dense_rank(2, 'b') WITHIN GROUP (ORDER BY k, g) FILTER (WHERE v > 1) AS d FROM t GROUP BY g",
+        "SELECT g, 1 + count(*) FILTER (WHERE v > 4 OR v IS NULL OR (v = 4 AND id < 3)), "
+        "1 + count(DISTINCT CASE WHEN v > 1 AND (k < 2 OR (k = 2 AND g < 'b')) "
+        "THEN coalesce(k::text, '-') || coalesce('=' || g, '-') END) FROM t GROUP BY g",
+    ),
+    Shape(
+        "percent_rank_within",
+        "SELECT percent_rank(3) WITHIN GROUP (ORDER BY v) AS p, "
+        "cume_dist(3) WITHIN GROUP (ORDER BY v) AS c, rank(NULL) WITHIN GROUP (ORDER BY v) AS n FROM t",
+        "SELECT CASE WHEN count(*) = 0 THEN 0 ELSE count(*) FILTER (WHERE v < 3)::double / count(*)::double "
+        "END, (1 + count(*) FILTER (WHERE v <= 3))::double / (1 + count(*))::double, 1 + count(v) FROM t",
+    ),
+    Shape(
+        "rank_of_a_grouped_column",
+        "SELECT k, rank(k) WITHIN GROUP (ORDER BY v) AS r FROM t GROUP BY k",
+        "SELECT k, 1 + count(*) FILTER (WHERE v < k OR (k IS NULL AND v IS NOT NULL)) FROM t GROUP BY k",
+    ),
+    Shape(
+        "count_of_whole_rows",
+        "SELECT t.k, count(u) AS n, count(u.*) AS m FROM t LEFT JOIN u ON u.k = t.k GROUP BY t.k",
+        "SELECT t.k, count(u.k), count(u.k) FROM t LEFT JOIN u ON u.k = t.k GROUP BY t.k",
+    ),
+    Shape(
+        "count_of_distinct_rows",
+        "SELECT count(DISTINCT u) AS n, count(u.*) AS m FROM u",
+        "SELECT (SELECT count(*) FROM (SELECT DISTINCT * FROM u)), (SELECT count(*) FROM u)",
+    ),
+    Shape(
         "first_last",
         "SELECT k, first_value(v ORDER BY id) AS a, last_value(v ORDER BY id) AS b FROM t GROUP BY k",
         "SELECT k, first(v ORDER BY id), last(v ORDER BY id) FROM t GROUP BY k",

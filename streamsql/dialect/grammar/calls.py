@@ -18,6 +18,8 @@ _BARE_FUNCTIONS = frozenset(
      "CURRENT_CATALOG", "CURRENT_SCHEMA", "SESSION_USER", "USER", "LOCALTIME", "LOCALTIMESTAMP"}
 )  # fmt: skip
 
+NORMAL_FORMS = frozenset({"NFC", "NFD", "NFKC", "NFKD"})
+"""Unicode's normal forms, words of NORMALIZE and IS NORMALIZED."""
 _ROUNDING = frozenset({"floor", "ceil", "ceiling"})
 
 
@@ -320,6 +322,17 @@ class CallGrammar(TypeGrammar):
         arguments = [] if self.at(")") else self.comma_list(self.expression)
         return exp.Anonymous(this=name, expressions=arguments)
 
+    def _normalize(self) -> exp.Expression:
+        """NORMALIZE(text [, form]), where the form is a bare word."""
+        arguments = [self.expression()]
+        if self.accept(","):
+            token = self.token
+            if token.key not in NORMAL_FORMS:
+                raise self.error()
+            self.advance()
+            arguments.append(mark(exp.Literal.string(token.key), token))
+        return exp.Anonymous(this="normalize", expressions=arguments)
+
     def _timestamp_arithmetic(self, name: str) -> exp.Expression:
         """Flink's TIMESTAMPDIFF(unit, a, b), TIMESTAMPADD(unit, n, t): the unit is a bare word."""
         token = self.token
@@ -358,7 +371,7 @@ _FORMS: dict[str, Callable[[CallGrammar], exp.Expression]] = {
     "GREATEST": _named("greatest"),
     "LEAST": _named("least"),
     "GROUPING": _named("grouping"),
-    "NORMALIZE": _named("normalize"),
+    "NORMALIZE": CallGrammar._normalize,
     "TIMESTAMPDIFF": lambda grammar: grammar._timestamp_arithmetic("timestampdiff"),
     "TIMESTAMPADD": lambda grammar: grammar._timestamp_arithmetic("timestampadd"),
 }

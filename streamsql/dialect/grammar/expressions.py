@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from streamsql.dialect.grammar.calls import NORMAL_FORMS
 from streamsql.dialect.grammar.primary import PrimaryGrammar
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.nodes import PrefixOperator
@@ -112,6 +113,8 @@ class ExpressionGrammar(PrimaryGrammar):
             return 0, None
         if token.key == "NOT" and self.peek().key not in _NEGATED:
             return 0, None
+        if token.key == "SIMILAR" and self.peek().key != "TO":  # SUBSTRING(x SIMILAR …)
+            return 0, None
         if token.key == "AT" and not (
             self.at_sequence("AT", "TIME", "ZONE") or self.peek().key == "LOCAL"
         ):
@@ -181,17 +184,38 @@ class ExpressionGrammar(PrimaryGrammar):
         self.advance()
         if token.key in ("ISNULL", "NOTNULL"):
             test: exp.Expression = mark(exp.Is(this=left, expression=exp.Null()), token)
-            return mark(exp.Not(this=test), token) if token.key == "NOTNULL" else test
+            return self._is_not(test, token) if token.key == "NOTNULL" else test
         negated = self.accept("NOT")
         if self.accept_sequence("DISTINCT", "FROM"):
             kind = exp.NullSafeEQ if negated else exp.NullSafeNEQ
             return mark(kind(this=left, expression=self.climb(COMPARISON)), token)
         key = self.token.key
+        if key == "NORMALIZED" or (key in NORMAL_FORMS and self.peek().key == "NORMALIZED"):
+            return self._is_normalized(left, token, negated)
         if key not in ("NULL", "UNKNOWN", "TRUE", "FALSE"):
             raise self.error()
         self.advance()
         value = exp.Boolean(this=key == "TRUE") if key in ("TRUE", "FALSE") else exp.Null()
         test = mark(exp.Is(this=left, expression=value), token)
+        if key == "UNKNOWN":  # IS NULL of a boolean
+            test.set("unknown", True)
+        return self._is_not(test, token) if negated else test
+
+    def _is_not(self, test: exp.Expression, token: Token) -> exp.Expression:
+        """IS NOT …, which is not the same as NOT (… IS …) where it tests a row for NULL."""
+        node = mark(exp.Not(this=test), token)
+        node.meta["is_not"] = True
+        return node
+
+    def _is_normalized(self, left: exp.Expression, token: Token, negated: bool) -> exp.Expression:
+        """x IS [NOT] [NFC | NFD | NFKC | NFKD] NORMALIZED."""
+        form = self.token
+        arguments = [left]
+        if form.key in NORMAL_FORMS:
+            self.advance()
+            arguments.append(mark(exp.Literal.string(form.key), form))
+        self.expect("NORMALIZED")
+        test = mark(exp.Anonymous(this="is_normalized", expressions=arguments), token)
         return mark(exp.Not(this=test), token) if negated else test
 
     def _range(self, left: exp.Expression, token: Token) -> exp.Expression:

@@ -18,7 +18,8 @@ from streamsql.dialect.positions import mark
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _TYPE_BEFORE_STRING = frozenset(
     {"DOUBLE", "NATIONAL", "CHARACTER", "CHAR", "NCHAR", "VARCHAR", "BIT", "TIME", "TIMESTAMP",
-     "TIMESTAMP_LTZ", "NUMERIC", "DECIMAL", "FLOAT"}
+     "TIMESTAMP_LTZ", "NUMERIC", "DECIMAL", "DEC", "FLOAT", "REAL", "INT", "INTEGER", "SMALLINT",
+     "BIGINT", "BOOLEAN"}
 )  # fmt: skip
 
 

@@ -87,6 +87,7 @@ def _by_offset(name: str) -> _Rewrite:
             return None
         value = arguments[0]
         present = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        present.meta["is_not"] = True
         return exp.Filter(this=_call(name, value), expression=exp.Where(this=present))
 
     return rewrite

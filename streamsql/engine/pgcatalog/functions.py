@@ -111,7 +111,10 @@ QUOTE_IDENT = (
     " AND {0} NOT IN (SELECT k.word FROM pgc.pg_get_keywords k WHERE k.catcode <> 'U')"
     " THEN {0} ELSE '\"' || replace({0}, '\"', '\"\"') || '\"' END"
 )
-QUOTE_LITERAL = "'''' || replace({0}, '''', '''''') || ''''"
+QUOTE_LITERAL = (
+    "CASE WHEN contains({0}, '\\') THEN 'E' ELSE '' END || ''''"
+    " || replace(replace({0}, '''', ''''''), '\\', '\\\\') || ''''"
+)
 _DESCRIPTION = (
     "(SELECT l.description FROM pgc.pg_description l WHERE l.objoid = {0} AND l.objsubid = 0"
     " AND l.classoid = (SELECT c.oid FROM pgc.pg_class c WHERE c.relname = {1}"

@@ -209,6 +209,22 @@ def array_length(call: KernelCall, a: Value, dimension: Value) -> Any:
     return column(found.astype(np.int32), pa.int32(), valid)
 
 
+def array_dims(call: KernelCall, a: Value) -> Any:
+    """The bounds of every dimension, "[1:2][1:3]"; NULL for an empty array."""
+    depth, t = 0, call.arg_types[0]
+    while t.kind is Kind.ARRAY and t.element is not None:
+        depth, t = depth + 1, t.element
+    shown: Any = None
+    for d in range(1, depth + 1):
+        size = array_length(call, a, pa.scalar(d, pa.int32()))
+        part = pc.binary_join_element_wise("[1:", size.cast(pa.string()), "]", "")
+        # a dimension that is not there (an empty array has none) ends the text
+        shown = part if shown is None else pc.binary_join_element_wise(
+            shown, pc.fill_null(part, ""), ""
+        )  # fmt: skip
+    return shown
+
+
 def cardinality(call: KernelCall, a: pa.Array) -> Any:
     """Elements in all dimensions."""
     t = call.arg_types[0]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.core.errors import InvalidParameterValue
 from streamsql.core.types import Kind
-from streamsql.functions.compute.columns import column, validity, values
+from streamsql.functions.compute.columns import column, decimal_words, validity, values
 from streamsql.functions.compute.datetimes import civil, days_of
 from streamsql.functions.compute.grouped import constants
 from streamsql.functions.compute.intervals import parts_of
@@ -169,6 +170,8 @@ def extract(call: KernelCall, field: pa.Scalar, a: Any) -> Any:
     from streamsql.functions.compute import decimal_loops
 
     name = unit_of(field.as_py())
+    if name == "julian" and _has_clock(call):
+        return _julian_moments(call, a)
     found = unscaled_field(call, a, name)
     if found is None:
         return _unknown(call, field.as_py(), name)
@@ -192,8 +195,62 @@ def date_part(call: KernelCall, field: pa.Scalar, a: Any) -> Any:
     found = unscaled_field(call, a, name)
     if found is None:
         return _unknown(call, field.as_py(), name)
+    if name == "julian" and _has_clock(call):
+        days, us = _local_days(call, a)
+        return column(days + 2440588 + us / US_PER_DAY, pa.float64(), _finite(call, a))
+    if name == "epoch" and call.arg_types[1].kind is Kind.INTERVAL:
+        return column(_epoch_seconds(a), pa.float64(), _finite(call, a))
     scale = SCALES.get(name, 0)
     return column(found / 10.0**scale, pa.float64(), _finite(call, a))
+
+
+def _epoch_seconds(a: pa.Array) -> Any:
+    """float64 [n]: an interval's seconds, added in PostgreSQL's order (its last digit tells)."""
+    months, days, us = parts_of(a)
+    seconds = us / 1_000_000.0
+    seconds = seconds + 31_557_600.0 * np.trunc(months / 12)
+    seconds = seconds + 2_592_000.0 * np.fmod(months, 12)
+    return seconds + 86_400.0 * days
+
+
+def _has_clock(call: KernelCall) -> bool:
+    return call.arg_types[1].kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+
+
+def _local_days(call: KernelCall, a: pa.Array) -> tuple[Any, Any]:
+    """(days since 1970, µs of that day) of the session's clock."""
+    local = values(a).astype(np.int64)
+    if call.arg_types[1].kind is Kind.TIMESTAMPTZ:
+        local = local_from_utc(local, call.timezone)
+    return local // US_PER_DAY, local % US_PER_DAY
+
+
+def _julian_moments(call: KernelCall, a: pa.Array) -> pa.Array:
+    """extract(julian FROM timestamp): Julian day and the part of it that has passed, as
+    numeric(28, 20)."""
+    days, us = _local_days(call, a)
+    # long division by a day, eight digits a step: each step's product fits an int64
+    high, rest = us * 10**8 // US_PER_DAY, us * 10**8 % US_PER_DAY
+    low, rest = rest * 10**8 // US_PER_DAY, rest * 10**8 % US_PER_DAY
+    last = (rest * 10**4 + US_PER_DAY // 2) // US_PER_DAY
+    whole = pa.decimal128(10, 0)
+    parts = [_decimal(days + 2440588, whole), _decimal(high, whole), _decimal(low, whole),
+             _decimal(last, whole)]  # fmt: skip
+    total: Any = parts[0]
+    for part, digits in zip(parts[1:], (8, 8, 4), strict=True):
+        shifted = pc.multiply(total, pa.scalar(10**digits, pa.decimal128(digits + 1, 0)))
+        total = pc.add(shifted.cast(pa.decimal128(28, 0)), part).cast(pa.decimal128(28, 0))
+    words = decimal_words(total)
+    return column(words, pa.decimal128(call.type.arrow.precision, call.type.arrow.scale),
+                  _finite(call, a))  # fmt: skip
+
+
+def _decimal(numbers: Any, t: pa.DataType) -> pa.Array:
+    return (
+        column(np.ascontiguousarray(numbers, np.int64), pa.int64())
+        .cast(pa.decimal128(19, 0))
+        .cast(t)
+    )
 
 
 def integer_field(name: str) -> Any:

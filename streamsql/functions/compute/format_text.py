@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-Piece = str | tuple[int, str, int, bool]
-"""Literal text, or (argument index, s | I | L, width, flush left)."""
+Piece = str | tuple[int, str, int, bool, int | None]
+"""Literal text, or (argument, s | I | L, width, flush left, argument that gives the width)."""
 
-_SPEC = re.compile(r"%(?:(\d+)\$)?(-?)(\d*)([a-zA-Z%])")
+_SPEC = re.compile(r"%(?:(\d+)\$)?(-*)(\d+|\*(?:(\d+)\$)?)?(.)?", re.DOTALL)
 
 
 def pieces(pattern: str, arguments: int) -> tuple[list[Piece], str | None]:
     """The pieces, or an error message.
 
     >>> pieces("a %s", 1)
-    (['a ', (0, 's', 0, False)], None)
+    (['a ', (0, 's', 0, False, None)], None)
     """
     found: list[Piece] = []
     at, following = 0, 0
@@ -26,19 +26,26 @@ def pieces(pattern: str, arguments: int) -> tuple[list[Piece], str | None]:
         if percent > at:
             found.append(pattern[at:percent])
         m = _SPEC.match(pattern, percent)
-        if m is None:
+        if m is None or not m[5]:
             return [], "unterminated format() type specifier"
         at = m.end()
-        if m[4] == "%":
+        if m[0] == "%%":
             found.append("%")
             continue
-        if m[4] not in "sIL":
-            return [], f'unrecognized format() type specifier "{m[4]}"'
+        width, width_from = 0, None
+        if m[3] and m[3].startswith("*"):
+            width_from = int(m[4]) - 1 if m[4] else following
+            following = width_from + 1
+        elif m[3]:
+            width = int(m[3])
         index = int(m[1]) - 1 if m[1] else following
         following = index + 1
-        if index < 0:
-            return [], "format specifies argument 0, but arguments are numbered from 1"
-        if index >= arguments:
-            return [], "too few arguments for format()"
-        found.append((index, m[4], int(m[3] or 0), m[2] == "-"))
+        if m[5] not in "sIL":
+            return [], f'unrecognized format() type specifier "{m[5]}"'
+        for place in (index, 0 if width_from is None else width_from):
+            if place < 0:
+                return [], "format specifies argument 0, but arguments are numbered from 1"
+            if place >= arguments:
+                return [], "too few arguments for format()"
+        found.append((index, m[5], width, bool(m[2]), width_from))
     return found, None

@@ -10,7 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import (
+    ArraySubscriptError,
+    DataError,
+    InvalidParameterValue,
+    NullValueNotAllowed,
+)
 from streamsql.core.types import Kind
 from streamsql.functions.compute.columns import Value, broadcast, flat
 from streamsql.functions.compute.grouped import by_value_failing
@@ -155,3 +160,55 @@ def each_values_text(call: KernelCall, a: pa.Array) -> Any:
         call, a, lambda d: [plain_text(v) for _, v in _object(d, "jsonb_each_text")],
         pa.list_(_TEXT),
     )  # fmt: skip
+
+
+def object_of_pairs(call: KernelCall, a: Value) -> Any:
+    """json_object(text[]): keys and values alternate, or each pair is an array."""
+    made = broadcast(a, call.num_rows).to_pylist()
+    return _objects(call, [None if v is None else _paired(v) for v in made])
+
+
+def object_of_lists(call: KernelCall, a: Value, b: Value) -> Any:
+    """json_object(keys, values)."""
+    keys, items = broadcast(a, call.num_rows).to_pylist(), broadcast(b, call.num_rows).to_pylist()
+    rows: list[Any] = []
+    for k, v in zip(keys, items, strict=True):
+        if k is None or v is None:
+            rows.append(None)
+        elif len(k) != len(v):
+            rows.append("mismatched array dimensions")
+        else:
+            rows.append(list(zip(k, v, strict=True)))
+    return _objects(call, rows)
+
+
+def _paired(values: list[Any]) -> Any:
+    """The (key, value) pairs, or why there are none."""
+    if values and isinstance(values[0], list):
+        return values if len(values[0]) == 2 else "array must have two columns"
+    if len(values) % 2:
+        return "array must have even number of elements"
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def _objects(call: KernelCall, rows: list[Any]) -> Any:
+    """Documents of (key, value) pairs of texts; a row that is a message fails with it."""
+    jsonb = call.type.kind is Kind.JSONB
+    made: list[str | None] = []
+    refused: dict[int, tuple[type[DataError], str]] = {}
+    for i, pairs in enumerate(rows):
+        made.append(None)
+        if isinstance(pairs, str):
+            refused[i] = (ArraySubscriptError, pairs)
+        elif pairs is not None and any(k is None for k, _ in pairs):
+            refused[i] = (NullValueNotAllowed, "null value not allowed for object key")
+        elif pairs is not None:
+            parts = [f"{json_text.dump(k)}{': ' if jsonb else ' : '}{json_text.dump(v)}"
+                     for k, v in (dict(pairs).items() if jsonb else pairs)]  # fmt: skip
+            made[i] = "{" + ", ".join(parts) + "}"
+    for error in {e for e, _ in refused.values()}:
+        bad = np.zeros(len(rows), np.bool_)
+        bad[[i for i, (e, _) in refused.items() if e is error]] = True
+        call.fail(bad, error, lambda row: refused[row][1])
+    texts = pa.array(made, _TEXT)
+    return json_output.normalised(texts) if jsonb else texts

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.core.errors import (
     InvalidParameterValue,
     InvalidTextRepresentation,
     NullValueNotAllowed,
 )
-from streamsql.functions.compute.columns import Value, broadcast
+from streamsql.functions.compute.columns import Value, broadcast, from_bools
 from streamsql.functions.compute.grouped import by_value_failing, constants
 from streamsql.functions.compute.jsons import by_pair
 from streamsql.functions.definitions import KernelCall
@@ -153,6 +155,37 @@ def _place(text: str, length: int) -> int | None:
 def set_value(call: KernelCall, a: Value, path: Value, new: Value, create: Any = None) -> Any:
     """jsonb_set(target, path, value[, create_if_missing])."""
     return _set(call, a, path, new, create, insert=False, default=True)
+
+
+def set_value_lax(
+    call: KernelCall,
+    a: Value,
+    path: Value,
+    new: Value,
+    create: Any = None,
+    treatment: Any = None,
+) -> Any:
+    """jsonb_set_lax: as jsonb_set, and what a NULL value does is said by the last argument."""
+    n = call.num_rows
+    missing = np.asarray(broadcast(new, n).is_null())
+    given = pc.fill_null(broadcast(new, n), "null")
+    changed = _set(call, a, path, given, create, insert=False, default=True)
+    if not missing.any():
+        return changed
+    how = ["use_json_null"] * n if treatment is None else broadcast(treatment, n).to_pylist()
+    known = {"use_json_null", "delete_key", "return_target", "raise_exception"}
+    bad = np.array([h not in known for h in how]) & missing
+    if bad.any():
+        call.fail(bad, InvalidParameterValue, 'null_value_treatment must be "delete_key", '
+                  '"return_target", "use_json_null", or "raise_exception"')  # fmt: skip
+    raising = np.array([h == "raise_exception" for h in how]) & missing
+    if raising.any():
+        call.fail(raising, NullValueNotAllowed, "JSON value must not be null")
+    target, without = broadcast(a, n), delete_path(call, a, path)
+    for name, other in (("return_target", target), ("delete_key", without)):
+        rows = from_bools(np.array([h == name for h in how]) & missing)
+        changed = pc.if_else(rows, other, changed)
+    return changed
 
 
 def insert_value(call: KernelCall, a: Value, path: Value, new: Value, after: Any = None) -> Any:

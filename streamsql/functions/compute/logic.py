@@ -10,7 +10,14 @@ import pyarrow.compute as pc
 
 from streamsql.core.types import BOOLEAN, Kind
 from streamsql.functions.compute import comparisons
-from streamsql.functions.compute.columns import Value, broadcast, flat, from_bools
+from streamsql.functions.compute.columns import (
+    Value,
+    broadcast,
+    column,
+    flat,
+    from_bools,
+    validity,
+)
 from streamsql.functions.definitions import KernelCall
 
 
@@ -131,3 +138,34 @@ def in_(call: KernelCall, a: Value, *items: Value) -> Any:
             equal = comparisons.compare("eq", inner, column, item)
         result = pc.or_kleene(result, equal)
     return result
+
+
+def num_nulls(call: KernelCall, *args: Value) -> Any:
+    """How many of the arguments are NULL."""
+    total = np.zeros(call.num_rows, np.int32)
+    for a in args:
+        total += _missing(a)
+    return column(total, pa.int32())
+
+
+def num_nonnulls(call: KernelCall, *args: Value) -> Any:
+    """How many of the arguments are not NULL."""
+    total = np.full(call.num_rows, len(args), np.int32)
+    for a in args:
+        total -= _missing(a)
+    return column(total, pa.int32())
+
+
+def _missing(a: Value) -> Any:
+    return (
+        int(not a.is_valid) if isinstance(a, pa.Scalar) else np.asarray(a.is_null()).view(np.int8)
+    )
+
+
+def array_num_nulls(call: KernelCall, a: Value) -> Any:
+    """num_nulls(VARIADIC array): how many of its elements are NULL."""
+    lists = broadcast(a, call.num_rows)
+    items = lists.flatten()
+    rows = np.asarray(pc.list_parent_indices(lists))[np.asarray(items.is_null())]
+    total = np.bincount(rows, minlength=len(lists)).astype(np.int32)
+    return column(total, pa.int32(), validity(lists))

@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.core.errors import (
     InvalidArgumentForLogarithm,
     InvalidArgumentForPower,
-    InvalidParameterValue,
+    InvalidArgumentForWidthBucket,
+    NullValueNotAllowed,
     NumericValueOutOfRange,
     StreamSqlError,
 )
-from streamsql.core.types import Kind
+from streamsql.core.types import BOOLEAN, Kind
 from streamsql.functions.compute import decimals
 from streamsql.functions.compute.columns import (
     Value,
     broadcast,
     column,
     decimal_words,
+    from_bools,
     validity,
     values,
     with_nulls_at,
@@ -86,13 +89,16 @@ asin = _domain(np.arcsin, lambda x: np.abs(x) > 1, NumericValueOutOfRange, _OUT)
 acos = _domain(np.arccos, lambda x: np.abs(x) > 1, NumericValueOutOfRange, _OUT)
 acosh = _domain(np.arccosh, lambda x: x < 1, NumericValueOutOfRange, _OUT)
 atanh = _domain(np.arctanh, lambda x: np.abs(x) > 1, NumericValueOutOfRange, _OUT)
-sin, cos, tan, atan = _unary(np.sin), _unary(np.cos), _unary(np.tan), _unary(np.arctan)
+sin, cos, tan, cot = (
+    _domain(f, np.isinf, NumericValueOutOfRange, _OUT)
+    for f in (np.sin, np.cos, np.tan, lambda x: 1 / np.tan(x))
+)
+atan = _unary(np.arctan)
 sinh, cosh, tanh, asinh = _unary(np.sinh), _unary(np.cosh), _unary(np.tanh), _unary(np.arcsinh)
-cot = _unary(lambda x: 1 / np.tan(x))
 degrees, radians = _unary(np.degrees), _unary(np.radians)
 cbrt, exp = _unary(np.cbrt), _unary(np.exp)
 ceil, floor, trunc, rint = _unary(np.ceil), _unary(np.floor), _unary(np.trunc), _unary(np.rint)
-sign = _unary(np.sign)
+sign = _unary(lambda x: np.where(np.isnan(x), 0.0, np.sign(x)))
 
 
 def atan2(call: KernelCall, a: Value, b: Value) -> pa.Array:
@@ -219,9 +225,15 @@ def numeric_power(call: KernelCall, a: Value, b: Value) -> pa.Array:
 
 def numeric_log(call: KernelCall, a: Value, b: Value) -> pa.Array:
     """log(base, numeric)."""
-    return _pairs(
-        call, a, b, lambda x, y: _WIDE.divide(_WIDE.ln(_positive(y)), _WIDE.ln(_positive(x)))
-    )
+    from streamsql.core.errors import DivisionByZero
+
+    def one(base: Decimal, x: Decimal) -> Decimal:
+        divisor, dividend = _WIDE.ln(_positive(base)), _WIDE.ln(_positive(x))
+        if not divisor:
+            raise DivisionByZero("division by zero")
+        return _WIDE.divide(dividend, divisor)
+
+    return _pairs(call, a, b, one)
 
 
 def numeric_div(call: KernelCall, a: Value, b: Value) -> pa.Array:
@@ -276,6 +288,20 @@ def numeric_scale(call: KernelCall, a: pa.Array) -> pa.Array:
     trim = trims(call.arg_types[0])
     format_loops.decimal_offsets(decimal_words(a), a.type.scale, trim, offsets, drop)
     return column((a.type.scale - drop).astype(np.int32), pa.int32(), validity(a))
+
+
+def numeric_min_scale(call: KernelCall, a: pa.Array) -> pa.Array:
+    """Digits after the point that the value needs."""
+    from streamsql.functions.compute import format_loops
+
+    offsets, drop = np.zeros(len(a) + 1, np.int32), np.zeros(len(a), np.int8)
+    format_loops.decimal_offsets(decimal_words(a), a.type.scale, True, offsets, drop)
+    return column((a.type.scale - drop).astype(np.int32), pa.int32(), validity(a))
+
+
+def numeric_trim_scale(call: KernelCall, a: pa.Array) -> pa.Array:
+    """The same value in storage whose trailing zeros are not shown."""
+    return decimals.rescale(call, a)
 
 
 # --- integers -----------------------------------------------------------------------------------
@@ -362,9 +388,9 @@ def width_bucket(call: KernelCall, a: Value, low: Value, high: Value, count: Val
     buckets = values(broadcast(count, n)).astype(np.int64)
     bad_count, bad_bounds = buckets <= 0, lo == hi
     if bad_count.any():
-        call.fail(bad_count, InvalidParameterValue, "count must be greater than zero")
+        call.fail(bad_count, InvalidArgumentForWidthBucket, "count must be greater than zero")
     if bad_bounds.any():
-        call.fail(bad_bounds & ~bad_count, InvalidParameterValue,
+        call.fail(bad_bounds & ~bad_count, InvalidArgumentForWidthBucket,
                   "lower bound cannot equal upper bound")  # fmt: skip
     span = np.where(bad_bounds, 1, hi - lo)
     inside = np.floor((x - lo) * buckets / span).astype(np.int64) + 1
@@ -374,3 +400,45 @@ def width_bucket(call: KernelCall, a: Value, low: Value, high: Value, count: Val
     result = column(data.astype(np.int32), pa.int32(), validity(a, low, high, count))
     bad = bad_count | bad_bounds
     return with_nulls_at(result, bad) if bad.any() else result
+
+
+def width_bucket_array(call: KernelCall, a: Value, thresholds: Value) -> Any:
+    """How many of the ascending thresholds are not above the value."""
+    if isinstance(thresholds, pa.Scalar):
+        return _among(call, broadcast(a, call.num_rows), thresholds)
+    rows, lists = broadcast(a, call.num_rows), thresholds.to_pylist()
+    groups: dict[Any, list[int]] = {}
+    for i, bounds in enumerate(lists):
+        groups.setdefault(repr(bounds), []).append(i)
+    out = pa.nulls(call.num_rows, pa.int32())
+    for at in groups.values():
+        if lists[at[0]] is None:
+            continue
+        mine = np.zeros(call.num_rows, np.bool_)
+        mine[at] = True
+        inner = KernelCall(call.num_rows, call.type, call.arg_types)
+        found = _among(inner, rows, thresholds[at[0]])
+        call.failures += [f for f in (x.only(mine) for x in inner.failures) if f is not None]
+        out = pc.if_else(from_bools(mine), found, out)
+    return out
+
+
+def _among(call: KernelCall, a: pa.Array, thresholds: pa.Scalar) -> Any:
+    """The number of thresholds not above each value, found by halving as PostgreSQL does."""
+    from streamsql.functions.compute.comparisons import compare
+
+    bounds = thresholds.values
+    if bounds.null_count:
+        call.fail(True, NullValueNotAllowed, "thresholds array must not contain NULLs")
+        return pa.scalar(None, pa.int32())
+    kind = call.arg_types[0]
+    inner = KernelCall(len(a), BOOLEAN, (kind, kind))
+    low, high = np.zeros(len(a), np.int64), np.full(len(a), len(bounds), np.int64)
+    while (low < high).any():
+        middle = (low + high) // 2
+        bound = bounds.take(column(np.minimum(middle, len(bounds) - 1), pa.int64()))
+        reached = np.asarray(compare("ge", inner, a, bound).fill_null(False))
+        open_ = low < high
+        low = np.where(open_ & reached, middle + 1, low)
+        high = np.where(open_ & ~reached, middle, high)
+    return column(low.astype(np.int32), pa.int32(), validity(a))

@@ -50,9 +50,7 @@ def like(call: KernelCall, a: pa.Array, pattern: pa.Scalar, escape: Any = None) 
         return _NULL_BOOL
     found = like_pattern(pattern.as_py(), character)
     if found is None:
-        message = "LIKE pattern must not end with escape character"
-        call.fail(True, InvalidEscapeSequence, message)
-        return _NULL_BOOL
+        return _unfinished(call, a, pattern.as_py()[: -len(character)], character, any_case=False)
     inner = found[1:-1]
     if found[:1] == found[-1:] == "%" and inner and not set(inner) & set("%_\\"):
         return contains(a, inner)
@@ -67,10 +65,19 @@ def ilike(call: KernelCall, a: pa.Array, pattern: pa.Scalar, escape: Any = None)
         return _NULL_BOOL
     found = like_regex(pattern.as_py(), character)
     if found is None:
-        message = "LIKE pattern must not end with escape character"
-        call.fail(True, InvalidEscapeSequence, message)
-        return _NULL_BOOL
+        return _unfinished(call, a, pattern.as_py()[: -len(character)], character, any_case=True)
     return pc.match_substring_regex(a, found, ignore_case=True)
+
+
+def _unfinished(call: KernelCall, a: pa.Array, start: str, escape: str, *, any_case: bool) -> Any:
+    """A pattern that ends with its escape: rows that reach the escape fail, others do not match."""
+    ends_open = start.endswith("%") and not start.endswith(escape + "%")
+    regex = like_regex(start if ends_open else start + "_%", escape)
+    assert regex is not None
+    reached = pc.match_substring_regex(a, regex, ignore_case=any_case)
+    message = "LIKE pattern must not end with escape character"
+    call.fail(reached, InvalidEscapeSequence, message)
+    return pc.and_(reached, False)
 
 
 @constants(1, 2)
@@ -124,6 +131,10 @@ def matches_any_case(call: KernelCall, a: pa.Array, pattern: pa.Scalar) -> Any:
 @constants(1, 2)
 def regexp_like(call: KernelCall, a: pa.Array, pattern: pa.Scalar, flags: Any = None) -> Any:
     """regexp_like."""
+    if "g" in _flags(flags):
+        message = 'regexp_like() does not support the "global" option'
+        call.fail(True, InvalidParameterValue, message)
+        return _NULL_BOOL
     return _matches(call, a, pattern.as_py(), _flags(flags))
 
 
@@ -349,41 +360,6 @@ def _top_level(pattern: str) -> str:
             out.append(c)
         i += 1
     return "".join(out)
-
-
-@constants(1, 2, 3)
-def regexp_count(
-    call: KernelCall, a: pa.Array, pattern: pa.Scalar, start: Any = None, flags: Any = None
-) -> Any:
-    """Matches from character `start` on."""
-    found = _regex(call, pattern.as_py(), _flags(flags))
-    if found is None:
-        return pa.scalar(None, pa.int32())
-    first = 0 if start is None else start.as_py() - 1
-    return by_value(a, lambda s: sum(1 for _ in found.python.finditer(s, first)), pa.int32())
-
-
-@constants(1, 2)
-def regexp_substr(call: KernelCall, a: pa.Array, pattern: pa.Scalar) -> Any:
-    """The first match."""
-    found = _regex(call, pattern.as_py(), "")
-    if found is None:
-        return _NULL_TEXT
-    return by_value(a, lambda s: _group(found, s, 0), pa.string())
-
-
-@constants(1)
-def regexp_instr(call: KernelCall, a: pa.Array, pattern: pa.Scalar) -> Any:
-    """Where the first match starts, 0 if nowhere."""
-    found = _regex(call, pattern.as_py(), "")
-    if found is None:
-        return pa.scalar(None, pa.int32())
-
-    def one(text: str) -> int:
-        m = found.python.search(text)
-        return 0 if m is None else m.start() + 1
-
-    return by_value(a, one, pa.int32())
 
 
 @constants(1, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.errors import InvalidParameterValue, NullValueNotAllowed
 from streamsql.functions.compute.columns import Value, broadcast, flat
 from streamsql.functions.compute.grouped import by_value, by_value_failing, constants
 from streamsql.functions.compute.texts import padded, shown_text
@@ -149,20 +149,38 @@ def format_(call: KernelCall, pattern: Value, *args: Value) -> Any:
         if isinstance(piece, str):
             parts.append(piece)
             continue
-        index, kind, width, flush_left = piece
+        index, kind, width, flush_left, width_from = piece
         shown: Any = broadcast(shown_text(call, index + 1, args[index]), call.num_rows)
         if kind == "I":
+            if shown.null_count:
+                message = "null values cannot be formatted as an SQL identifier"
+                call.fail(shown.is_null(), NullValueNotAllowed, message)
             shown = by_value(shown, quoted_identifier, pa.string())
         elif kind == "L":
             shown = pc.fill_null(by_value(shown, quoted_literal, pa.string()), "NULL")
         shown = flat(pc.fill_null(shown, ""))
-        if width:
-            longest = max(width, pc.max(pc.utf8_length(shown)).as_py() or 0)
-            filled = padded(shown, width, " ", front=not flush_left)
-            short = pc.less(pc.utf8_length(shown), min(width, longest))
-            shown = flat(pc.if_else(short, filled, shown))
-        parts.append(shown)
+        if width_from is not None:
+            shown = _wide_as(call, shown, broadcast(args[width_from], call.num_rows), flush_left)
+        parts.append(_wide(shown, width, flush_left))
     return broadcast(pc.binary_join_element_wise(*parts, "", ""), call.num_rows)
+
+
+def _wide(shown: pa.Array, width: int, flush_left: bool) -> pa.Array:
+    """Filled with spaces to `width` characters; longer texts stay whole."""
+    if not width:
+        return shown
+    filled = padded(shown, width, " ", front=not flush_left)
+    return flat(pc.if_else(pc.less(pc.utf8_length(shown), width), filled, shown))
+
+
+def _wide_as(call: KernelCall, shown: pa.Array, widths: pa.Array, flush_left: bool) -> pa.Array:
+    """The same by a column of widths: below 0 to the left, NULL is no width."""
+    made: list[str] = []
+    for text, width in zip(shown.to_pylist(), widths.to_pylist(), strict=True):
+        size = int(width or 0)
+        left = flush_left or size < 0
+        made.append(text.ljust(abs(size)) if left else text.rjust(size))
+    return pa.array(made, pa.string())
 
 
 @constants(1)

@@ -7,6 +7,7 @@ references) goes to Python's `re`, once per distinct value.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +18,14 @@ _CLASSES = {
     "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~",
     "space": "\\s", "upper": "A-Z", "word": "\\w", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
-"""POSIX classes, as they stand inside of brackets."""
+"""POSIX classes, as they stand inside of brackets; of letters, ASCII's alone."""
+_RE2_CLASSES = {
+    **_CLASSES, "alnum": "\\pL\\pN", "alpha": "\\pL", "lower": "\\p{Ll}", "upper": "\\p{Lu}",
+    "word": "\\pL\\pM\\pN_",
+}  # fmt: skip
+_LETTERS: dict[str, Callable[[str], bool]] = {
+    "alnum": str.isalnum, "alpha": str.isalpha, "lower": str.islower, "upper": str.isupper,
+}  # fmt: skip
 _ESCAPES = {"m": r"\b", "M": r"\b", "y": r"\b", "Y": r"\B", "Z": r"\z"}
 
 
@@ -65,14 +73,16 @@ def compile_regex(pattern: str, flags: str = "") -> Regex:
         body = re.escape(body[4:])
     elif body.startswith("***:"):
         body = body[4:]
-    translated, groups = _translate(body)
+    translated, groups = _translate(body, _python_class)
     options = ("i" if ignore_case else "") + ("m" if newline else "s") + ("x" if extended else "")
     try:
         python = re.compile(f"(?{options}){translated.replace(chr(92) + 'z', chr(92) + 'Z')}")
     except re.error as e:
         raise InvalidRegularExpression(f"invalid regular expression: {_reason(e.msg)}") from None
     needs_python = extended or re.search(r"\(\?(?:[=!]|<[=!])|\\[1-9]", _without_escapes(body))
-    re2 = None if needs_python else f"(?{options}){_name_groups(translated)}"
+    re2 = None
+    if not needs_python:
+        re2 = f"(?{options}){_name_groups(_translate(body, _RE2_CLASSES.get)[0])}"
     return Regex(pattern, re2, python, groups, ignore_case, global_)
 
 
@@ -91,8 +101,43 @@ def _without_escapes(body: str) -> str:
     return body.replace("\\\\", "")
 
 
-def _translate(body: str) -> tuple[str, int]:
-    """(pattern with PostgreSQL's escapes replaced, number of capturing groups)."""
+@lru_cache(maxsize=8)
+def _python_class(name: str) -> str | None:
+    """A POSIX class for Python's `re`, which knows no \\pL: the ranges of its characters."""
+    belongs = _LETTERS.get(name)
+    if belongs is None:
+        return _CLASSES.get(name)
+    members = [chr(c) for c in range(0x10000) if belongs(chr(c))]
+    out: list[str] = []
+    start = previous = members[0]
+    for c in [*members[1:], "\0"]:
+        if ord(c) != ord(previous) + 1:
+            out.append(start if start == previous else f"{start}-{previous}")
+            start = c
+        previous = c
+    return "".join(out)
+
+
+def _check_braces(body: str, i: int) -> None:
+    """{ before a digit opens a bound, {1}, {1,} or {1,2}; before anything else it is a character.
+
+    Raises: InvalidRegularExpression (2201B).
+    """
+    if not body[i + 1 : i + 2].isdigit():
+        return
+    bound = re.compile(r"\{(\d+)(?:,(\d*))?\}").match(body, i)
+    if bound is None:
+        closed = "}" in body[i:]
+        reason = "invalid repetition count(s)" if closed else "braces {} not balanced"
+        raise InvalidRegularExpression(f"invalid regular expression: {reason}")
+    low, high = int(bound[1]), int(bound[2]) if bound[2] else int(bound[1])
+    if low > 255 or high > 255 or high < low:
+        raise InvalidRegularExpression("invalid regular expression: invalid repetition count(s)")
+
+
+def _translate(body: str, class_of: Callable[[str], str | None]) -> tuple[str, int]:
+    """(pattern with PostgreSQL's escapes replaced, number of capturing groups). class_of: a POSIX
+    class as it stands inside of brackets."""
     out: list[str] = []
     groups = 0
     i = 0
@@ -111,7 +156,7 @@ def _translate(body: str) -> tuple[str, int]:
         if in_class:
             if body.startswith("[:", i):
                 end = body.find(":]", i)
-                members = _CLASSES.get(body[i + 2 : end]) if end > 0 else None
+                members = class_of(body[i + 2 : end]) if end > 0 else None
                 if members is None:
                     raise InvalidRegularExpression(
                         "invalid regular expression: invalid character class"
@@ -133,6 +178,8 @@ def _translate(body: str) -> tuple[str, int]:
                     out.append("\\]" if extra == "]" else extra)
                     i += 1
         else:
+            if c == "{":
+                _check_braces(body, i)
             if c == "(" and not body.startswith("(?", i):
                 groups += 1
             out.append(c)
@@ -143,7 +190,7 @@ def _translate(body: str) -> tuple[str, int]:
 
 
 def _name_groups(pattern: str) -> str:
-    """Every capturing group named: Arrow extracts only named ones."""
+    """Every capturing group named, as Arrow extracts only those; words not of ASCII alone."""
     out: list[str] = []
     number = 0
     i = 0
@@ -151,7 +198,12 @@ def _name_groups(pattern: str) -> str:
     while i < len(pattern):
         c = pattern[i]
         if c == "\\":
-            out.append(pattern[i : i + 2])
+            escape = pattern[i : i + 2]
+            if escape == "\\w":
+                escape = _RE2_CLASSES["word"] if in_class else f"[{_RE2_CLASSES['word']}]"
+            elif escape == "\\W" and not in_class:
+                escape = f"[^{_RE2_CLASSES['word']}]"
+            out.append(escape)
             i += 2
             continue
         if in_class:
@@ -178,9 +230,7 @@ def similar_pattern(pattern: str, escape: str | None = "\\") -> str:
         c = pattern[i]
         if escape and c == escape:
             if i + 1 < len(pattern):
-                out.append(
-                    "\\" + pattern[i + 1] if not pattern[i + 1].isalnum() else pattern[i + 1]
-                )
+                out.append("\\" + pattern[i + 1])  # \m and its kin mean what they do in a regex
             i += 2
             continue
         if in_class:

@@ -381,8 +381,12 @@ def chr_(call: KernelCall, a: pa.Array) -> Any:
     def one(code: int) -> str:
         if code == 0:
             raise ProgramLimitExceeded("null character not permitted")
-        if not 0 < code <= 0x10FFFF or 0xD800 <= code < 0xE000:
-            raise InvalidParameterValue(f"requested character too large for encoding: {code}")
+        if code < 0:
+            raise InvalidParameterValue("character number must be positive")
+        if code > 0x10FFFF:
+            raise ProgramLimitExceeded(f"requested character too large for encoding: {code}")
+        if 0xD800 <= code < 0xE000:
+            raise ProgramLimitExceeded(f"requested character not valid for encoding: {code}")
         return chr(code)
 
     return by_value_failing(call, a, one, pa.string())

@@ -6,6 +6,7 @@ from streamsql.functions.definitions import FunctionDef
 from streamsql.functions.scalar import (
     arithmetic,
     array,
+    binary,
     comparison,
     conversion,
     datetime,
@@ -24,6 +25,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     *arithmetic.FUNCTIONS,
     *math.FUNCTIONS,
     *text.FUNCTIONS,
+    *binary.FUNCTIONS,
     *patterns.FUNCTIONS,
     *datetime.FUNCTIONS,
     *conversion.FUNCTIONS,

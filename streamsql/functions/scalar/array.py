@@ -186,6 +186,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("array_length", (Poly.ANYARRAY, INTEGER), INTEGER, aliases=("array_upper",)),
     _def("array_lower", (Poly.ANYARRAY, INTEGER), INTEGER),
     _def("array_ndims", (Poly.ANYARRAY,), INTEGER),
+    _def("array_dims", (Poly.ANYARRAY,), TEXT),
     _def("cardinality", (Poly.ANYARRAY,), INTEGER),
     _def("cardinality", (Poly.ANYMAP,), INTEGER, "map_cardinality", aliases=("map_length",)),
     _def("map_keys", (Poly.ANYMAP,), _keys_type, sql="map_keys({0})"),

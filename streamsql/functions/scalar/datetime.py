@@ -31,7 +31,7 @@ from streamsql.functions.definitions import (
 from streamsql.functions.expressions import Expr, Literal
 from streamsql.functions.scalar.lazy import lazy
 from streamsql.functions.sql_text import constant_text, native_or_kernel
-from streamsql.functions.units import unit_of
+from streamsql.functions.units import JULIAN_SCALE, unit_of
 
 STAMPS = (TIMESTAMP, TIMESTAMPTZ)
 EXTRACTABLE = (TIMESTAMP, TIMESTAMPTZ, DATE, TIME, INTERVAL)
@@ -113,7 +113,13 @@ def extract_type(args: tuple[Expr, ...]) -> SqlType:
         return NUMERIC
     from streamsql.functions.units import field_scale
 
-    return numeric(24, field_scale(field.value), constrained=False)
+    scale = field_scale(field.value)
+    unit, kind = unit_of(field.value), args[1].type.kind
+    if unit == "epoch" and kind is Kind.DATE:
+        scale = 0
+    if unit == "julian" and kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
+        return numeric(28, JULIAN_SCALE, constrained=False)
+    return numeric(24, scale, constrained=False)
 
 
 _TRUNCATED = frozenset(

@@ -14,7 +14,7 @@ TEXTS = array_of(TEXT)
 
 _EDITS = frozenset({
     "concat", "delete_key", "delete_index", "delete_keys", "delete_path", "set_value",
-    "insert_value", "strip_nulls",
+    "set_value_lax", "insert_value", "strip_nulls",
 })  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def _def(
     module = "jsons"
     if kernel in _EDITS:
         module = "json_edits"
-    elif kernel.startswith(("build_", "to_json", "elements", "object_keys", "each_values")):
+    elif kernel.startswith(("build_", "to_json", "elements", "object_", "each_values")):
         module = "json_building"
     return FunctionDef(name=name, args=args, result=result, kernel=lazy(module, kernel),
                        can_fail=fails, **more)  # fmt: skip
@@ -54,6 +54,9 @@ def _both() -> Iterable[FunctionDef]:
                    variadic_empty=True, strict=False)  # fmt: skip
         yield _def(f"{prefix}_build_object", (Poly.ANY,), t, "build_object", variadic=True,
                    variadic_empty=True, strict=False, fails=True)  # fmt: skip
+        yield _def(f"{prefix}_object", (TEXTS,), t, "object_of_pairs", fails=True)
+        yield _def(f"{prefix}_object", (array_of(TEXTS),), t, "object_of_pairs", fails=True)
+        yield _def(f"{prefix}_object", (TEXTS, TEXTS), t, "object_of_lists", fails=True)
         array = array_of(t)
         yield _def(f"{prefix}_elements_array", (t,), array, "elements", fails=True)
         yield _def(f"{prefix}_elements_text_array", (t,), TEXTS, "elements_text", fails=True)
@@ -78,6 +81,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("jsonb_delete", (JSONB, TEXTS), JSONB, "delete_keys", aliases=("-",), fails=True),
     _def("jsonb_delete_path", (JSONB, TEXTS), JSONB, "delete_path", aliases=("#-",), fails=True),
     _def("jsonb_set", (JSONB, TEXTS, JSONB, BOOLEAN), JSONB, "set_value", optional=1, fails=True),
+    _def("jsonb_set_lax", (JSONB, TEXTS, JSONB, BOOLEAN, TEXT), JSONB, "set_value_lax",
+         optional=2, strict=False, fails=True),
     _def("jsonb_insert", (JSONB, TEXTS, JSONB, BOOLEAN), JSONB, "insert_value", optional=1,
          fails=True),
     _def("jsonb_pretty", (JSONB,), TEXT, "pretty"),

@@ -11,9 +11,11 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
     from streamsql.functions.compute import (  # noqa: F401
         arrays,
         assignments,
+        binary,
         construction,
         datetimes,
         decimals,
+        degrees,
         extracts,
         flink,
         formatting,
@@ -30,9 +32,11 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
         patterns,
         products,
         quoting,
+        regex_places,
         series,
         text_arrays,
         texts,
+        unicode_texts,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamsql.core.types import BOOLEAN, Kind, SqlType
+from streamsql.core.types import BOOLEAN, INTEGER, Kind, SqlType
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly, SqlTemplate
 from streamsql.functions.literals import sql_string
 from streamsql.functions.scalar.lazy import lazy
@@ -50,6 +50,18 @@ def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = No
     )  # fmt: skip
 
 
+def _count_nulls(name: str, word: str) -> FunctionDef:
+    """How many of the arguments are NULL, or are not."""
+
+    def write(a: Sequence[str], *_: object) -> str:
+        return f"({' + '.join(f'CAST(({x}) {word} AS INTEGER)' for x in a)})"
+
+    return FunctionDef(
+        name=name, args=(Poly.ANY,), variadic=True, result=INTEGER, strict=False, can_fail=False,
+        exact=True, sql=write, kernel=_lazy(name),
+    )  # fmt: skip
+
+
 # the evaluators know `and`, `or`, `coalesce` and `if` by name: they keep the rows that an earlier
 # argument decides away from the later ones
 FUNCTIONS: tuple[FunctionDef, ...] = (
@@ -77,6 +89,10 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     FunctionDef(name="in", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), variadic=True,
                 result=BOOLEAN, strict=False, can_fail=False, exact=True, kernel=_lazy("in_"),
                 sql=unless_jsonb("in", _lazy("in_"), _in_sql)),
+    _count_nulls("num_nulls", "IS NULL"),
+    _count_nulls("num_nonnulls", "IS NOT NULL"),
+    FunctionDef(name="array_num_nulls", args=(Poly.ANYARRAY,), result=INTEGER, can_fail=False,
+                kernel=_lazy("array_num_nulls")),
     FunctionDef(name="if", args=(BOOLEAN, Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
                 result=Poly.ANYCOMPATIBLE, can_fail=False, aliases=("iff",),
                 sql="CASE WHEN {0} THEN {1} ELSE {2} END"),

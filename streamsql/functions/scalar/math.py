@@ -14,12 +14,13 @@ from streamsql.core.types import (
     SqlType,
     numeric,
 )  # fmt: skip
-from streamsql.functions.definitions import FunctionDef, Pattern, Volatility
+from streamsql.functions.definitions import FunctionDef, Pattern, Poly, Volatility
 from streamsql.functions.expressions import Expr, Literal
 from streamsql.functions.numeric_types import (
     MAX_PRECISION,
     MIN_DIVISION_SCALE,
     digits,
+    is_bare,
     loose,
 )
 from streamsql.functions.scalar.lazy import lazy
@@ -57,6 +58,15 @@ def _rounded(args: tuple[Expr, ...]) -> SqlType:
     return numeric(min(whole + wanted, MAX_PRECISION), wanted, constrained=False)
 
 
+def _trimmed(types: tuple[SqlType, ...]) -> SqlType:
+    """A storage for the same digits whose trailing zeros are not shown."""
+    precision, scale = digits(types[0])
+    narrow = scale <= NUMERIC.storage_precision_scale[1]
+    if is_bare(types[0]) or (narrow and precision - scale > MAX_PRECISION - MIN_DIVISION_SCALE):
+        return NUMERIC
+    return numeric(MAX_PRECISION, max(scale, MIN_DIVISION_SCALE), constrained=False)
+
+
 def _sign(types: tuple[SqlType, ...]) -> SqlType:
     return numeric(1, 0, constrained=False)
 
@@ -77,12 +87,16 @@ _EVERYWHERE = [
 ]
 _DOMAIN = ["asin", "acos", "acosh", "atanh", "sqrt", "ln", "log2"]
 
+_ROOTS = {"sqrt": ("|/",), "cbrt": ("||/",)}
+
 
 def _floats() -> Iterable[FunctionDef]:
-    for name in _EVERYWHERE:
-        yield _def(name, (DOUBLE,), DOUBLE)
-    for name in _DOMAIN:
-        yield _def(name, (DOUBLE,), DOUBLE)
+    for name in (*_EVERYWHERE, *_DOMAIN):
+        yield _def(name, (DOUBLE,), DOUBLE, aliases=_ROOTS.get(name, ()))
+    for name in ("sind", "cosd", "tand", "cotd", "asind", "acosd", "atand"):
+        yield FunctionDef(name=name, args=(DOUBLE,), result=DOUBLE, kernel=lazy("degrees", name))
+    yield FunctionDef(name="atan2d", args=(DOUBLE, DOUBLE), result=DOUBLE, can_fail=False,
+                      kernel=lazy("degrees", "atan2d"))  # fmt: skip
     yield _def("exp", (DOUBLE,), DOUBLE)
     yield _def("log10", (DOUBLE,), DOUBLE, aliases=("log",))
     yield _def("atan2", (DOUBLE, DOUBLE), DOUBLE)
@@ -113,7 +127,8 @@ def _numerics() -> Iterable[FunctionDef]:
                           kernel=lazy("maths", f"numeric_{name}"))  # fmt: skip
     yield _def("sign", (NUMERIC,), _sign, "numeric_sign", can_fail=False)
     yield _def("scale", (NUMERIC,), INTEGER, "numeric_scale", can_fail=False)
-    yield _def("min_scale", (NUMERIC,), INTEGER, "numeric_scale", can_fail=False)
+    yield _def("min_scale", (NUMERIC,), INTEGER, "numeric_min_scale", can_fail=False)
+    yield _def("trim_scale", (NUMERIC,), _trimmed, "numeric_trim_scale", can_fail=False)
 
 
 def _integers() -> Iterable[FunctionDef]:
@@ -135,6 +150,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     *_integers(),
     _def("width_bucket", (DOUBLE, DOUBLE, DOUBLE, INTEGER), INTEGER),
     _def("width_bucket", (NUMERIC, NUMERIC, NUMERIC, INTEGER), INTEGER),
+    _def("width_bucket", (Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLEARRAY), INTEGER,
+         "width_bucket_array"),
     FunctionDef(name="pi", args=(), result=DOUBLE, sql="pi()", can_fail=False),
     FunctionDef(name="e", args=(), result=DOUBLE, sql="exp(1)", can_fail=False),
     FunctionDef(name="random", args=(), result=DOUBLE, sql="random()", can_fail=False,

@@ -22,6 +22,10 @@ def _pattern(
     return text_function(name, args, result, module="patterns", fails=True, **more)
 
 
+def _place(name: str, args: tuple[Pattern, ...], result: SqlType, **more: Any) -> FunctionDef:
+    return text_function(name, args, result, module="regex_places", fails=True, **more)
+
+
 def _like(a: Sequence[str], types: tuple[SqlType, ...]) -> str | None:
     """A constant pattern with the usual escape; one that ends with it is the kernel's to refuse."""
     pattern = constant_text(a[1])
@@ -60,13 +64,16 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
                                   _regex("i"))),
     _pattern("regexp_like", (TEXT, TEXT, TEXT), optional=1),
     _pattern("regexp_replace", (TEXT, TEXT, TEXT, TEXT), TEXT, optional=1),
+    _place("regexp_replace", (TEXT, TEXT, TEXT, INTEGER, INTEGER, TEXT), TEXT, optional=2,
+           kernel="regexp_replace_nth"),
     _pattern("regexp_match", (TEXT, TEXT, TEXT), TEXTS, optional=1),
     _pattern("regexp_matches_array", (TEXT, TEXT, TEXT), array_of(TEXTS), optional=1,
              kernel="regexp_matches"),
     _pattern("regexp_extract", (TEXT, TEXT, INTEGER), TEXT, optional=1),
-    _pattern("regexp_count", (TEXT, TEXT, INTEGER, TEXT), INTEGER, optional=2),
-    _pattern("regexp_substr", (TEXT, TEXT), TEXT),
-    _pattern("regexp_instr", (TEXT, TEXT), INTEGER),
+    _place("regexp_count", (TEXT, TEXT, INTEGER, TEXT), INTEGER, optional=2),
+    _place("regexp_substr", (TEXT, TEXT, INTEGER, INTEGER, TEXT, INTEGER), TEXT, optional=4),
+    _place("regexp_instr", (TEXT, TEXT, INTEGER, INTEGER, INTEGER, TEXT, INTEGER), INTEGER,
+           optional=5),
     _pattern("regexp_split_to_array", (TEXT, TEXT, TEXT), TEXTS, optional=1),
     _pattern("substring_regex", (TEXT, TEXT), TEXT, aliases=("substring",)),
     _pattern("substring_similar", (TEXT, TEXT, TEXT), TEXT, aliases=("substring",)),

@@ -60,6 +60,12 @@ def _quoting(
     return text_function(name, args, result, module="quoting", **more)
 
 
+def _unicode(
+    name: str, args: tuple[Pattern, ...], result: SqlType = TEXT, **more: Any
+) -> FunctionDef:
+    return text_function(name, args, result, module="unicode_texts", fails=True, **more)
+
+
 def _arrays(
     name: str, args: tuple[Pattern, ...], result: SqlType = TEXT, **more: Any
 ) -> FunctionDef:
@@ -119,6 +125,10 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
                   kernel="format_", fails=True),
     _quoting("encode", (BYTEA, TEXT), fails=True),
     _quoting("decode", (TEXT, TEXT), BYTEA, fails=True),
+    _unicode("normalize", (TEXT, TEXT), optional=1),
+    _unicode("is_normalized", (TEXT, TEXT), BOOLEAN, optional=1),
+    _unicode("unistr", (TEXT,)),
+    _unicode("parse_ident", (TEXT, BOOLEAN), TEXTS, optional=1),
     FunctionDef(name="md5", args=(TEXT,), result=TEXT, sql="md5({0})", can_fail=False),
     FunctionDef(name="md5", args=(BYTEA,), result=TEXT, sql="md5({0})", can_fail=False),
     FunctionDef(name="sha256", args=(BYTEA,), result=BYTEA, sql="unhex(sha256({0}))",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamsql.core.errors import (
+    InvalidParameterValue,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
     StringTooLong,
@@ -144,11 +145,11 @@ def _bytea(text: str, t: SqlType) -> bytes:
             return bytes.fromhex(digits)
         except ValueError:
             if len(digits) % 2 and re.fullmatch("[0-9a-fA-F]*", digits):
-                raise InvalidTextRepresentation(
+                raise InvalidParameterValue(
                     "invalid hexadecimal data: odd number of digits"
                 ) from None
             bad = next(c for c in digits if c not in "0123456789abcdefABCDEF")
-            raise InvalidTextRepresentation(f'invalid hexadecimal digit: "{bad}"') from None
+            raise InvalidParameterValue(f'invalid hexadecimal digit: "{bad}"') from None
     out = bytearray()
     raw = text.encode()
     i = 0

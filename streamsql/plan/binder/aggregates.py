@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -19,7 +19,13 @@ from streamsql.plan.binder.calls import CallSyntax
 from streamsql.plan.binder.expressions import ExprBinder
 from streamsql.plan.binder.parameters import note_types
 from streamsql.plan.binder.placeholders import AggregateExpr, OuterAggregate
-from streamsql.plan.visit import expression_outer_refs, map_aggregate, map_outer, row_columns
+from streamsql.plan.visit import (
+    aggregate_expressions,
+    expression_outer_refs,
+    map_aggregate,
+    map_outer,
+    row_columns,
+)
 
 
 def sort_keys(binder: ExprBinder, items: Sequence[exp.Ordered]) -> list[SortKey]:
@@ -57,33 +63,40 @@ def bind_aggregate(binder: ExprBinder, call: CallSyntax) -> Expr:
     )
     for e in (*bound.args, *([] if bound.filter is None else [bound.filter])):
         note_types(binder.statement.context, e)
-    levels = _owner_depth(bound)
+    return place_aggregate(binder, bound, owner_depth(aggregate_expressions(bound)), call.position)
+
+
+def place_aggregate(
+    binder: ExprBinder,
+    bound: AggregateCall,
+    levels: int,
+    position: int | None,
+    direct: Sequence[Expr] = (),
+) -> Expr:
+    """The call as a value of the query `levels` boundaries further up, which is to aggregate it.
+
+    direct: the direct arguments of a hypothetical-set aggregate, which may read grouped columns
+    only. Raises: GroupingError (42803) where that query can't hold an aggregate.
+    """
     if levels == 0:
         if not binder.aggregates:
-            raise refuse_aggregate(binder, call.position)
-        return AggregateExpr(call=bound, type=bound.type, position=call.position)
+            raise refuse_aggregate(binder, position)
+        return AggregateExpr(call=bound, type=bound.type, position=position, direct=tuple(direct))
     owner = binder.scope
     for _ in range(levels):
         assert owner.parent is not None
         owner = owner.parent
     if not owner.accepts_aggregates:
-        raise refuse_aggregate(
-            replace(binder, clause=owner.clause, inside=owner.inside), call.position
-        )
+        raise refuse_aggregate(replace(binder, clause=owner.clause, inside=owner.inside), position)
     pulled = map_aggregate(bound, lambda e: pull_up(e, levels))
-    return OuterAggregate(
-        call=pulled, index=-1, depth=levels, type=bound.type, position=call.position
-    )
+    return OuterAggregate(call=pulled, index=-1, depth=levels, type=bound.type, position=position)
 
 
-def _owner_depth(call: AggregateCall) -> int:
-    """How many levels up the aggregate's query is: that of the innermost column it reads."""
+def owner_depth(exprs: Iterable[Expr]) -> int:
+    """How many levels up the query of an aggregate over these expressions is: that of the innermost
+    column it reads."""
     depths: list[int] = []
-    for e in (
-        *call.args,
-        *(k.expr for k in call.order_by),
-        *([call.filter] if call.filter else []),
-    ):
+    for e in exprs:
         if row_columns(e):
             return 0
         depths += [depth for _, depth in expression_outer_refs(e)]

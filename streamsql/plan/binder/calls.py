@@ -13,20 +13,52 @@ from streamsql.core.errors import (
     UndefinedFunction,
     WrongObjectType,
 )
-from streamsql.core.types import INTEGER, struct_of
+from streamsql.core.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTEA,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    JSONB,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    Kind,
+    SqlType,
+    struct_of,
+)
+from streamsql.functions.casts import Context, can_cast
 from streamsql.functions.expressions import Call, Expr
 from streamsql.functions.resolve import (
     is_aggregate,
     is_set_returning,
     is_window,
     resolve_set_returning,
+    undefined,
     volatility,
 )
+from streamsql.plan.binder.arguments import bind_arguments, bind_variadic
 from streamsql.plan.binder.context import NOW_REFUSED, BindContext
 from streamsql.plan.binder.env import position_of
 from streamsql.plan.binder.expressions import ExprBinder, Handler
+from streamsql.plan.binder.hypothetical import HYPOTHETICAL, bind_hypothetical
 from streamsql.plan.binder.placeholders import GroupingExpr, SetExpr
 
+TYPE_FUNCTIONS: dict[str, SqlType] = {
+    "bool": BOOLEAN, "int2": SMALLINT, "int4": INTEGER, "int8": BIGINT, "float4": REAL,
+    "float8": DOUBLE, "numeric": NUMERIC, "text": TEXT, "varchar": SqlType(Kind.VARCHAR),
+    "bytea": BYTEA, "date": DATE, "time": TIME, "timestamp": TIMESTAMP, "timestamptz": TIMESTAMPTZ,
+    "interval": INTERVAL, "uuid": UUID, "json": JSON, "jsonb": JSONB,
+}  # fmt: skip
+"""Types whose names are functions, too: int4(5.5) is a cast."""
 NO_SETS_IN = frozenset({"coalesce", "nullif", "greatest", "least"})
 """Functions that PostgreSQL evaluates like CASE."""
 
@@ -98,6 +130,8 @@ def bind_call(binder: ExprBinder, call: CallSyntax) -> Expr:
         return _grouping(binder, call)
     if is_aggregate(name):
         return bind_aggregate(binder, call)
+    if name in HYPOTHETICAL and (call.args or call.within_group):
+        return bind_hypothetical(binder, call)
     _refuse_aggregate_syntax(call)
     if is_window(name):
         raise WrongObjectType(
@@ -108,26 +142,27 @@ def bind_call(binder: ExprBinder, call: CallSyntax) -> Expr:
     if is_set_returning(name):
         return _set_returning(binder, call)
     inner = binder.without_sets(name.upper()) if name in NO_SETS_IN else binder
-    args = [_argument(inner, a) for a in call.args]
-    result = binder.call(name, args, call.position)
+    if call.args and isinstance(call.args[-1], exp.Variadic):
+        result = bind_variadic(inner, name, call.args, call.position)
+    else:
+        args = bind_arguments(inner, name, call.args, call.position)
+        result = _by_type_name(binder, name, args, call.position) or binder.call(
+            name, args, call.position
+        )
     check_volatility(binder, result, name, call.position)
     return result
 
 
-def _argument(binder: ExprBinder, node: exp.Expression) -> Expr:
-    if isinstance(node, exp.Kwarg):
-        raise FeatureNotSupported(
-            "named arguments are not supported for this function",
-            position=position_of(node),
-            hint="Give the arguments by position.",
-        )
-    if isinstance(node, exp.Variadic):
-        raise FeatureNotSupported(
-            "VARIADIC arguments are not supported",
-            position=position_of(node),
-            hint="Write the elements as arguments.",
-        )
-    return binder.bind(node)
+def _by_type_name(
+    binder: ExprBinder, name: str, args: list[Expr], position: int | None
+) -> Expr | None:
+    """int4(x), text(x), date(x): a cast written as a call of the type's name."""
+    target = TYPE_FUNCTIONS.get(name)
+    if target is None or len(args) != 1:
+        return None
+    if not can_cast(args[0].type, target, Context.EXPLICIT):
+        raise undefined(name, [args[0].type], position)
+    return binder.coerce(args[0], target, "explicit")
 
 
 def _refuse_aggregate_syntax(call: CallSyntax) -> None:
@@ -190,7 +225,7 @@ def _grouping(binder: ExprBinder, call: CallSyntax) -> Expr:
 def _set_returning(binder: ExprBinder, call: CallSyntax) -> Expr:
     if not binder.sets:
         raise _refuse_set(binder, call)
-    args = [_argument(binder, a) for a in call.args]
+    args = bind_arguments(binder, call.name, call.args, call.position)
     name, bound, schema = resolve_set_returning(call.name, args, call.position)
     if len(schema) == 1:
         type_ = schema[0].type

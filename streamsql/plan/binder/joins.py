@@ -78,6 +78,7 @@ def cross_join(
 ) -> FromItem:
     """left × right."""
     namespace = left.namespace.joined(right.namespace, position)
+    namespace = namespace.outer(kind, len(left.namespace.relations))
     return FromItem(make_join(left.plan, right.plan, kind, lateral=lateral), namespace)
 
 
@@ -188,7 +189,8 @@ def combine(
     kind = syntax.kind
     if kind.startswith("asof"):
         condition = check_asof(condition, left.namespace.width, position_of(syntax.on))
-    return FromItem(make_join(left.plan, right.plan, kind, condition, lateral=lateral), namespace)
+    plan = make_join(left.plan, right.plan, kind, condition, lateral=lateral)
+    return FromItem(plan, namespace.outer(kind, len(left.namespace.relations)))
 
 
 def _bind_on(on: exp.Expression, env: Env, full: Namespace, group: Namespace) -> Expr:
@@ -243,7 +245,8 @@ def _join_using(
         kind = {"inner": "cross"}.get(kind, kind)
         condition = None if kind == "cross" else conjunction([])
     plan = make_join(left.plan, right.plan, kind, condition, lateral=lateral)
-    return FromItem(plan, Namespace(namespace.width, namespace.relations, columns))
+    made = Namespace(namespace.width, namespace.relations, columns)
+    return FromItem(plan, made.outer(kind, len(left.namespace.relations)))
 
 
 def _common(columns: list[NamedColumn], name: str, side: str, position: int | None) -> NamedColumn:

@@ -4,6 +4,7 @@ comparison."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -15,6 +16,7 @@ from streamsql.functions.expressions import Call, Expr, Literal, conjunction
 from streamsql.functions.literals import number_literal
 from streamsql.plan.binder.env import position_of
 from streamsql.plan.binder.expressions import ExprBinder, Handler
+from streamsql.plan.binder.values import bind_items, row_fields
 
 SYMBOLS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -76,7 +78,7 @@ def _not(binder: ExprBinder, node: exp.Not) -> Expr:
     while isinstance(inner, exp.Paren):
         inner = inner.this
     negate = _NEGATIONS.get(type(inner))
-    if negate is not None:
+    if negate is not None and (negate is not _is or node.meta.get("is_not")):
         return negate(binder, inner, True)
     arg = binder.boolean(binder.bind(node.this), "argument of NOT", position_of(node))
     return negated(arg)
@@ -84,6 +86,9 @@ def _not(binder: ExprBinder, node: exp.Not) -> Expr:
 
 def negated(expr: Expr) -> Expr:
     """NOT expr."""
+    test = expr.function if isinstance(expr, Call) else ""
+    if isinstance(expr, Call) and test in ("is_null", "is_true", "is_false"):
+        return replace(expr, function=test.replace("is_", "is_not_", 1))
     return Call(function="not", args=(expr,), type=BOOLEAN)
 
 
@@ -111,8 +116,15 @@ def apply(
         from streamsql.plan.binder.subqueries import bind_quantified
 
         return bind_quantified(binder, symbol, left, right, position)
-    if symbol in COMPARISONS and row_items(left) is not None and row_items(right) is not None:
-        return _compare_rows(binder, symbol, left, right, position)
+    if symbol in COMPARISONS and row_items(left) is not None:
+        if row_items(right) is not None:
+            return _compare_rows(binder, symbol, left, right, position)
+        if isinstance(right, exp.Subquery) and len(row_items(left) or []) > 1:
+            from streamsql.plan.binder.subqueries import row_of_query
+
+            lefts = bind_items(binder, row_items(left) or [])
+            rights = row_of_query(binder, right, len(lefts), position)
+            return compare_rows(binder, symbol, lefts, rights, position)
     return binder.call(symbol, [binder.bind(left), binder.bind(right)], position)
 
 
@@ -130,8 +142,8 @@ def _compare_rows(
     right: exp.Expression,
     position: int | None,
 ) -> Expr:
-    lefts = binder.bind_all(row_items(left) or [])
-    rights = binder.bind_all(row_items(right) or [])
+    lefts = bind_items(binder, row_items(left) or [])
+    rights = bind_items(binder, row_items(right) or [])
     if len(lefts) != len(rights):
         raise SqlSyntaxError("unequal number of entries in row expressions", position=position)
     if not lefts:
@@ -203,8 +215,13 @@ def _is(binder: ExprBinder, node: exp.Is, negate: bool = False) -> Expr:
     if items is not None and isinstance(value, exp.Null):
         # a row is NULL if all its fields are, and NOT NULL if none is: the two are no opposites
         test = "is_not_null" if negate else "is_null"
-        return conjunction([binder.call(test, [binder.bind(i)], position) for i in items])
+        return conjunction([binder.call(test, [e], position) for e in bind_items(binder, items)])
     arg = binder.bind(node.this)
+    if arg.type.kind is Kind.STRUCT and arg.type.fields and isinstance(value, exp.Null):
+        test = "is_not_null" if negate else "is_null"
+        return conjunction([binder.call(test, [e], position) for e in row_fields(arg)])
+    if node.args.get("unknown"):
+        arg = binder.boolean(arg, "argument of IS UNKNOWN")
     if isinstance(value, exp.Boolean):
         arg = binder.boolean(arg, "argument of IS TRUE" if value.this else "argument of IS FALSE")
         truth = "true" if value.this else "false"

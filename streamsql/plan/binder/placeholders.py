@@ -25,16 +25,20 @@ from streamsql.plan.visit import (
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateExpr(Expr):
-    """An aggregate call over the rows of its own query."""
+    """An aggregate call over the rows of its own query. direct: what a hypothetical-set aggregate
+    compares with, one value for each group."""
 
     call: AggregateCall
+    direct: tuple[Expr, ...] = ()
 
     def children(self) -> tuple[Expr, ...]:
-        return tuple(aggregate_expressions(self.call))
+        return (*aggregate_expressions(self.call), *self.direct)
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        swap = iter(_in_map_order_aggregate(self.call, children))
-        return replace(self, call=map_aggregate(self.call, lambda _: next(swap)))
+        own = len(children) - len(self.direct)
+        swap = iter(_in_map_order_aggregate(self.call, children[:own]))
+        call = map_aggregate(self.call, lambda _: next(swap))
+        return replace(self, call=call, direct=children[own:])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from streamsql.core.errors import GroupingError
+from streamsql.core.errors import FeatureNotSupported, GroupingError
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BOOLEAN, INTEGER
 from streamsql.functions.expressions import (
@@ -31,6 +31,7 @@ from streamsql.plan.visit import (
     map_outer_plan,
     push_down_levels,
     replace_columns,
+    row_columns,
 )
 
 CALL_BASE = 1 << 20
@@ -94,6 +95,7 @@ class Regroup:
         if key is not None:
             return self._key(key, expr)
         if isinstance(expr, AggregateExpr):
+            self._check_direct(expr)
             return self._call(expr.call, expr.position)
         if isinstance(expr, GroupingExpr):
             return self._grouping_call(expr)
@@ -106,6 +108,25 @@ class Regroup:
         if isinstance(expr, Subquery):
             expr = replace(expr, plan=map_outer_plan(expr.plan, self._outer, 1))
         return expr
+
+    def _check_direct(self, expr: AggregateExpr) -> None:
+        """Direct arguments: one value for each group, which every row of it holds."""
+        for argument in expr.direct:
+            try:
+                self.rewrite(argument)
+            except GroupingError as error:
+                raise GroupingError(
+                    error.message,
+                    position=error.position,
+                    detail="Direct arguments of an ordered-set aggregate must use only grouped "
+                    "columns.",
+                ) from None
+            if self.grouping.sets is not None and row_columns(argument):
+                raise FeatureNotSupported(
+                    "direct arguments that are columns are not supported with GROUPING SETS",
+                    position=argument.position,
+                    hint="Write a query for each grouping set, and UNION ALL.",
+                )
 
     def _key(self, index: int, expr: Expr) -> Expr:
         name = expr.name if isinstance(expr, ColumnRef) else ""

@@ -39,7 +39,7 @@ class NamedColumn:
 class NamedRelation:
     """One FROM item that a qualifier can reach. schema_name: None when it has an alias.
     is_function: its name alone means the value of its one column. visible: False inside an aliased
-    join."""
+    join. optional: it stands on a side of an outer join that may be missing."""
 
     alias: str
     columns: tuple[NamedColumn, ...]
@@ -47,6 +47,7 @@ class NamedRelation:
     info: RelationInfo | None = None
     visible: bool = True
     is_function: bool = False
+    optional: bool = False
 
     def shifted(self, by: int) -> NamedRelation:
         """The same relation in a row with `by` columns in front."""
@@ -83,6 +84,17 @@ class Namespace:
         return Namespace(
             moved.width, self.relations + moved.relations, self.columns + moved.columns
         )
+
+    def outer(self, kind: str, left: int) -> Namespace:
+        """The namespace of a join of this kind, whose left side is the first `left` relations."""
+        right_optional = kind in ("left", "full") or kind.endswith("_left")
+        optional = [kind in ("right", "full")] * left
+        optional += [right_optional] * (len(self.relations) - left)
+        relations = [
+            replace(r, optional=True) if missing else r
+            for r, missing in zip(self.relations, optional, strict=True)
+        ]
+        return Namespace(self.width, relations, self.columns)
 
     def bare(self, name: str) -> list[NamedColumn]:
         """The columns of this name that need no qualifier."""

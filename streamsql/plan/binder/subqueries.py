@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from streamsql.core.errors import SqlSyntaxError, WrongObjectType
-from streamsql.core.schema import Schema
+from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BOOLEAN, TEXT, Kind, array_of
 from streamsql.dialect.nodes import ArrayQuery
 from streamsql.functions.coerce import common_type
@@ -16,7 +16,8 @@ from streamsql.plan.binder.expressions import ExprBinder, Handler
 from streamsql.plan.binder.operators import in_list, negated, row_items
 from streamsql.plan.binder.outputs import known_outputs, typed_outputs
 from streamsql.plan.binder.table_functions import ONE_ROW, table_function
-from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.binder.values import field_of, make_struct
+from streamsql.plan.nodes import LogicalPlan, Project
 from streamsql.plan.visit import push_down_levels
 
 REGISTRY_NAMES = {"=": "eq", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -44,6 +45,25 @@ def _scalar(binder: ExprBinder, node: exp.Subquery) -> Expr:
     position = position_of(node)
     plan = known_outputs(_one_column(bind_plan(binder, node), position))
     return Subquery(kind="scalar", plan=plan, type=plan.schema[0].type, position=position)
+
+
+def row_of_query(
+    binder: ExprBinder, node: exp.Subquery, width: int, position: int | None
+) -> list[Expr]:
+    """The one row of a subquery as the values of its columns, all NULL where it has no row.
+
+    Raises: SqlSyntaxError (42601) if it has not `width` columns.
+    """
+    plan = known_outputs(bind_plan(binder, node))
+    if len(plan.schema) != width:
+        few = "too few" if len(plan.schema) < width else "too many"
+        raise SqlSyntaxError(f"subquery has {few} columns", position=position)
+    names = [f"f{i + 1}" for i in range(width)]
+    refs: list[Expr] = [column(i, c.type, c.name) for i, c in enumerate(plan.schema)]
+    row = make_struct(names, refs)
+    whole = Project(schema=Schema((Column("row", row.type),)), input=plan, exprs=(row,))
+    found = Subquery(kind="scalar", plan=whole, type=row.type, position=position)
+    return [field_of(found, name) for name in names]
 
 
 def _exists(binder: ExprBinder, node: exp.Exists) -> Expr:

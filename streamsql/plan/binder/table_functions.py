@@ -30,6 +30,7 @@ from streamsql.functions.resolve import (
     resolve_call,
     resolve_set_returning,
 )
+from streamsql.plan.binder.arguments import bind_arguments
 from streamsql.plan.binder.calls import CallSyntax, read_call
 from streamsql.plan.binder.env import Env, FromItem, position_of
 from streamsql.plan.binder.expressions import ExprBinder
@@ -153,7 +154,7 @@ def _bind_call(binder: ExprBinder, call: CallSyntax) -> list[tuple[str, tuple[Ex
         raise refuse_aggregate(replace(binder, clause="functions in FROM"), position)
     if is_window(name):
         raise WrongObjectType(f"window function {name} requires an OVER clause", position=position)
-    args = binder.bind_all(list(call.args))
+    args = bind_arguments(binder, name, call.args, position)
     if name == "unnest" and len(args) > 1:
         return [resolve_set_returning(name, [a], position) for a in args]
     if is_set_returning(name):

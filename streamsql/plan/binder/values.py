@@ -76,10 +76,9 @@ def column_parts(node: exp.Column) -> list[str]:
 
 
 def _column(binder: ExprBinder, node: exp.Column) -> Expr:
-    if isinstance(node.this, exp.Star):
-        raise SqlSyntaxError(
-            'row expansion via "*" is not supported here', position=position_of(node)
-        )
+    if isinstance(node.this, exp.Star):  # where no list of columns may stand, t.* is the row
+        names = [p.name for p in node.parts[:-1]]
+        return _whole_row(binder, names[-1], names[-2] if len(names) > 1 else None, node)
     parts = column_parts(node)
     position = position_of(node)
     scope = binder.scope
@@ -110,15 +109,47 @@ def _bare(binder: ExprBinder, name: str, position: int | None) -> Expr:
     raise undefined_column(binder.scope, name, position)
 
 
-def _whole_row(binder: ExprBinder, alias: str) -> Expr:
+def _whole_row(
+    binder: ExprBinder, alias: str, schema: str | None = None, node: exp.Column | None = None
+) -> Expr:
     """A FROM item's name as a value: the row as a struct (of a one-column function: its value)."""
-    found = find_relation(binder.scope, alias)
-    assert found is not None
+    found = find_relation(binder.scope, alias, schema)
+    if found is None:
+        shown = alias if schema is None else f"{schema}.{alias}"
+        raise missing_from(binder.scope, shown, None if node is None else position_of(node))
     depth, relation = found
     exprs = [push_down_levels(c.expr, depth) for c in relation.columns]
     if relation.is_function and len(exprs) == 1:
         return exprs[0]
-    return make_struct([c.name for c in relation.columns], exprs)
+    row = make_struct([c.name for c in relation.columns], exprs)
+    if not relation.optional:
+        return row
+    # a side that an outer join left out is no row of NULLs, but NULL: count(t) passes over it. A
+    # column that is never NULL tells; without one, a row that has nothing but NULLs counts as none.
+    schema_of = () if relation.info is None else relation.info.schema.columns
+    certain = [e for e, c in zip(exprs, schema_of, strict=False) if not c.nullable]
+    tests = tuple(resolve_call("is_not_null", [e]) for e in certain[:1] or exprs)
+    there = tests[0] if len(tests) == 1 else Call(function="or", args=tests, type=BOOLEAN)
+    return Case(whens=((there, row),), otherwise=None, type=row.type)
+
+
+def row_fields(expr: Expr) -> list[Expr]:
+    """The fields of a STRUCT value, each as an expression of its own (NULL where it is NULL)."""
+    return [field_of(expr, name) for name, _ in expr.type.fields]
+
+
+def bind_items(binder: ExprBinder, nodes: list[exp.Expression]) -> list[Expr]:
+    """The fields of a row as written: `t.*` and `(row).*` stand for their columns."""
+    from streamsql.plan.binder.targets import bind_targets
+
+    found: list[Expr] = []
+    for node in nodes:
+        column = isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+        if column or (isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star)):
+            found += [target.expr for target in bind_targets([node], binder)]
+        else:
+            found.append(binder.bind(node))
+    return found
 
 
 def _fields(binder: ExprBinder, expr: Expr, names: list[str]) -> Expr:
@@ -135,7 +166,9 @@ def field_of(expr: Expr, name: str, position: int | None = None) -> Expr:
 def _dot(binder: ExprBinder, node: exp.Dot) -> Expr:
     base = binder.bind(node.this)
     if isinstance(node.expression, exp.Star):
-        raise SqlSyntaxError('row expansion via "*" is not supported here')
+        if base.type.kind is not Kind.STRUCT:
+            field_of(base, "*", position_of(node))
+        return base
     return field_of(base, node.expression.name, position_of(node))
 
 
@@ -229,7 +262,7 @@ def _array(binder: ExprBinder, node: exp.Array) -> Expr:
 
 
 def _row(binder: ExprBinder, node: exp.Tuple) -> Expr:
-    return binder.call("row", binder.bind_all(node.expressions), position_of(node))
+    return binder.call("row", bind_items(binder, list(node.expressions)), position_of(node))
 
 
 def _struct(binder: ExprBinder, node: exp.Struct) -> Expr:

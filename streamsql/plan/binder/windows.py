@@ -116,7 +116,7 @@ def _window(binder: ExprBinder, node: exp.Window) -> Expr:
             f"OVER specified, but {name} is not a window function nor an aggregate function",
             position=position,
         )
-    if is_ordered_set(name) and not is_window(name):
+    if call.within_group or (is_ordered_set(name) and not is_window(name)):
         raise FeatureNotSupported(
             f"OVER is not supported for ordered-set aggregate {name}",
             position=position,

@@ -246,11 +246,28 @@ def _null_test(expr: Call) -> Expr:
     return Literal(value=is_null is (expr.function == "is_null"), type=BOOLEAN)
 
 
+def _field(expr: Call) -> Expr:
+    """(row).name of a row that is made here is what it is made of; of a CASE, in its branches."""
+    base, name = expr.args
+    if isinstance(base, Call) and base.function == "row" and isinstance(name, Literal):
+        names = [n for n, _ in base.type.fields]
+        if names.count(name.value) == 1:
+            return base.args[names.index(name.value)]
+    if isinstance(base, Case):
+        whens = tuple((c, _field(replace(expr, args=(r, name)))) for c, r in base.whens)
+        otherwise = base.otherwise
+        if otherwise is not None:
+            otherwise = _field(replace(expr, args=(otherwise, name)))
+        return _case(Case(whens=whens, otherwise=otherwise, type=expr.type, position=expr.position))
+    return expr
+
+
 _RULES = {
     "and": _junction,
     "or": _junction,
     "not": _not,
     "coalesce": _coalesce,
+    "field": _field,
     "is_null": _null_test,
     "is_not_null": _null_test,
 }
