@@ -103,13 +103,11 @@ class ClockColumns(Map):
 
     def _wake(self, step: Step) -> Delta:
         """Rows whose moment has come, as they were and as they are."""
-        due = []
-        for time_us, slots in self.queue.pop(step.now_us):
-            cells = self.waiting.cells[slots]
-            due.append(slots[(cells[:, 0] > 0) & (cells[:, NEXT] == time_us)])
-        if not due:
+        times, slots = self.queue.pop(step.now_us)
+        if not slots.size:
             return Delta.empty(self.schema)
-        slots = np.unique(np.concatenate(due))
+        cells = self.waiting.cells[slots]
+        slots = np.unique(slots[(cells[:, 0] > 0) & (cells[:, NEXT] == times)])
         batch = self.waiting.key_rows(slots)
         assert self._outputs is not None
         found = self._outputs.run_skipping(
