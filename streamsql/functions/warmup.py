@@ -26,7 +26,7 @@ _COLUMNS = (
 _CALLS: dict[str, tuple[tuple[str, tuple[object, ...]], ...]] = {
     "dates and JSON": (
         ("date_trunc", ("'hour'", "at")), ("extract", ("'year'", "d")), ("->>", ("j", "'a'")),
-        ("->", ("j", "'a'")),
+        ("->", ("j", "'a'")), ("jsonb_sort_key", ("j",)),
     ),
     "texts": (
         ("||", ("k", "'-'")), ("substr", ("k", 1, 1)), ("upper", ("k",)), ("length", ("k",)),

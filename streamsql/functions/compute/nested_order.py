@@ -68,7 +68,8 @@ def sort_key(value: Any, t: SqlType) -> Any:
         days = value.months * 30 + value.days + us // 86_400_000_000
         return days, us % 86_400_000_000
     if t.kind is Kind.JSONB:
-        return json_key(json_text.load(value))
+        document = json_text.load(value)
+        return (-1,) if document == [] else json_key(document)  # as PostgreSQL's history has it
     return value
 
 
@@ -87,4 +88,4 @@ def json_key(document: Any) -> Any:
     if isinstance(document, list):
         return 4, len(document), [json_key(v) for v in document]
     items = sorted(document.items(), key=lambda kv: (len(kv[0].encode()), kv[0].encode()))
-    return 5, len(items), [((len(k.encode()), k.encode()), json_key(v)) for k, v in items]
+    return 5, len(items), [(k.encode(), json_key(v)) for k, v in items]

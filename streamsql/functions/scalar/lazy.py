@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
         json_building,
         json_edits,
         json_keys,
+        json_order,
         jsons,
         logic,
         maths,

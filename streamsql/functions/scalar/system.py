@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsql.core.types import INTEGER, JSONB, TEXT, UUID
+from streamsql.core.types import BYTEA, INTEGER, JSONB, TEXT, UUID
 from streamsql.functions.definitions import FunctionDef, Poly, Volatility
 from streamsql.functions.scalar.lazy import lazy
 
@@ -20,6 +20,8 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     # equal JSONB values as equal texts, for keys
     FunctionDef(name="json_object_key", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT,
                 kernel=lazy("json_keys", "object_key"), strict=False, can_fail=True),
+    FunctionDef(name="jsonb_sort_key", args=(JSONB,), result=BYTEA,
+                kernel=lazy("json_order", "sort_key")),
     FunctionDef(name="jsonb_key", args=(JSONB,), result=JSONB, kernel=lazy("json_keys", "key"),
                 can_fail=False),
     FunctionDef(name="version", args=(), result=TEXT, sql=_version, can_fail=False),

@@ -1,4 +1,6 @@
-"""JSONB compares by value: where equal values must look equal, they are brought to one spelling.
+"""JSONB compares by value: where equal values must look equal, they are brought to one spelling,
+and where they are ordered, to bytes in PostgreSQL's order (object > array > boolean > number >
+string > null).
 
 PostgreSQL keeps `1.0` and `1` apart when it shows them, yet they are one group, one DISTINCT row,
 one join key. Indexes compare the text, so keys of type JSONB become `jsonb_key(x)`, which drops the
@@ -11,27 +13,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from streamsql.core.schema import Column, Schema
-from streamsql.core.types import JSONB, Kind
-from streamsql.functions.expressions import Call, ColumnRef, Expr, transform
+from streamsql.core.types import BYTEA, JSONB, Kind, SqlType
+from streamsql.functions.expressions import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expr,
+    SortKey,
+    transform,
+)
+from streamsql.functions.resolve import is_ordered_set
 from streamsql.plan.nodes import (
     Aggregate,
     Distinct,
     DistinctOn,
     Join,
+    Limit,
     LogicalPlan,
     Project,
     RecursiveCte,
     SetOperation,
+    Sort,
     Window,
 )
 from streamsql.plan.visit import transform_plan
 
 KEY = "jsonb_key"
+SORT_KEY = "jsonb_sort_key"
+BESIDE = frozenset({"arg_min", "arg_max"})
 _EQUALITIES = ("eq", "is_not_distinct_from")
 
 
 def compare_jsonb_by_value(plan: LogicalPlan) -> LogicalPlan:
-    """Every key of type JSONB in its one spelling."""
+    """Every key of type JSONB in its one spelling, every sort key in its order."""
     return transform_plan(plan, _node)
 
 
@@ -43,7 +57,9 @@ def _node(plan: LogicalPlan) -> LogicalPlan:
     if isinstance(plan, Distinct):
         return replace(plan, input=_respelled(plan.input))
     if isinstance(plan, DistinctOn):
-        return replace(plan, input=_respelled(plan.input, plan.keys))
+        return _sorted(replace(plan, input=_respelled(plan.input, plan.keys)))
+    if isinstance(plan, Sort | Limit):
+        return _sorted(plan)
     if isinstance(plan, SetOperation) and not (plan.kind == "union" and plan.all):
         return replace(plan, left=_respelled(plan.left), right=_respelled(plan.right))
     if isinstance(plan, RecursiveCte) and not plan.all:
@@ -81,55 +97,110 @@ def _respelled(plan: LogicalPlan, which: Sequence[int] | None = None) -> Logical
     return Project(schema=plan.schema, input=plan, exprs=exprs)
 
 
-def _with_keys(plan: LogicalPlan, wanted: Iterable[int]) -> tuple[LogicalPlan, dict[int, int]]:
-    """(the plan with key columns appended, column -> its key column)."""
-    keys = sorted({i for i in wanted if plan.schema[i].type.kind is Kind.JSONB})
-    if not keys:
-        return plan, {}
+def _sort_key(expr: Expr) -> Expr:
+    return Call(function=SORT_KEY, args=(expr,), type=BYTEA, position=expr.position)
+
+
+def _wider(plan: LogicalPlan, more: Sequence[Expr]) -> Project:
+    """The plan with these columns behind its own."""
+    columns = (Column("", e.type) for e in more)
+    schema = Schema((*plan.schema.columns, *columns))
+    return Project(schema=schema, input=plan, exprs=(*_columns(plan.schema), *more))
+
+
+def _sorted(plan: Sort | Limit | DistinctOn) -> LogicalPlan:
+    """The plan with its JSONB sort keys as columns of their own, which it does not give out."""
+    found = [k.expr for k in plan.order_by if k.expr.type.kind is Kind.JSONB]
+    if not found:
+        return plan
+    width = len(plan.schema)
+    source = _wider(plan.input, [_sort_key(e) for e in found])
+    places = {id(e): ColumnRef(index=width + n, type=BYTEA) for n, e in enumerate(found)}
+    order = tuple(replace(k, expr=places.get(id(k.expr), k.expr)) for k in plan.order_by)
+    made = replace(plan, schema=source.schema, input=source, order_by=order)
+    return Project(schema=plan.schema, input=made, exprs=tuple(_columns(plan.schema)))
+
+
+Places = dict[int, int]
+"""Column -> where its key stands."""
+
+
+def _with_keys(
+    plan: LogicalPlan, wanted: Iterable[int], ordered: Iterable[int]
+) -> tuple[LogicalPlan, Places, Places]:
+    """(the plan with key columns appended, those of `wanted`, the sort keys of `ordered`)."""
+
+    def of(columns: Iterable[int]) -> list[int]:
+        return sorted({i for i in columns if plan.schema[i].type.kind is Kind.JSONB})
+
+    keys, sort_keys = of(wanted), of(ordered)
+    if not keys and not sort_keys:
+        return plan, {}, {}
     own = _columns(plan.schema)
-    schema = Schema((*plan.schema.columns, *(Column(plan.schema[i].name, JSONB) for i in keys)))
-    wider = Project(schema=schema, input=plan, exprs=(*own, *(_key(own[i]) for i in keys)))
-    return wider, {i: len(own) + n for n, i in enumerate(keys)}
+    source = _wider(plan, [*(_key(own[i]) for i in keys), *(_sort_key(own[i]) for i in sort_keys)])
+    behind = len(own) + len(keys)
+    return (
+        source,
+        {i: len(own) + n for n, i in enumerate(keys)},
+        {i: behind + n for n, i in enumerate(sort_keys)},
+    )
 
 
-def _moved(expr: Expr, places: dict[int, int]) -> Expr:
+def _moved(expr: Expr, places: Places, type_: SqlType = JSONB) -> Expr:
     if isinstance(expr, ColumnRef) and expr.index in places:
-        return replace(expr, index=places[expr.index])
+        return replace(expr, index=places[expr.index], type=type_)
     return expr
+
+
+def _in_order(keys: tuple[SortKey, ...], places: Places) -> tuple[SortKey, ...]:
+    return tuple(replace(k, expr=_moved(k.expr, places, BYTEA)) for k in keys)
+
+
+def _ordering(call: AggregateCall) -> list[Expr]:
+    """What orders the rows of an aggregate, and is not given out."""
+    if call.distinct or is_ordered_set(call.function):
+        return []
+    beside = call.args[1:] if call.function in BESIDE else ()
+    return [*beside, *(k.expr for k in call.order_by)]
 
 
 def _aggregate(plan: Aggregate) -> LogicalPlan:
     distinct = [a.index for call in plan.aggregates if call.distinct
                 for a in call.args if isinstance(a, ColumnRef)]  # fmt: skip
-    source, places = _with_keys(plan.input, [*plan.keys, *distinct])
-    if not places:
+    ordered = [e.index for c in plan.aggregates for e in _ordering(c) if isinstance(e, ColumnRef)]
+    source, places, orders = _with_keys(plan.input, [*plan.keys, *distinct], ordered)
+    if source is plan.input:
         return plan
-    calls = tuple(
-        replace(
-            c,
-            args=tuple(_moved(a, places) for a in c.args),
-            order_by=tuple(replace(k, expr=_moved(k.expr, places)) for k in c.order_by),
-        )
-        if c.distinct
-        else c
-        for c in plan.aggregates
-    )
+    calls = tuple(_aggregate_call(c, places, orders) for c in plan.aggregates)
     keys = tuple(places.get(k, k) for k in plan.keys)
     return replace(plan, input=source, keys=keys, aggregates=calls)
 
 
+def _aggregate_call(call: AggregateCall, places: Places, orders: Places) -> AggregateCall:
+    if call.distinct:
+        order = tuple(replace(k, expr=_moved(k.expr, places)) for k in call.order_by)
+        return replace(call, args=tuple(_moved(a, places) for a in call.args), order_by=order)
+    if not _ordering(call):
+        return call
+    if call.function in BESIDE:
+        call = replace(call, args=(call.args[0], _moved(call.args[1], orders, BYTEA)))
+    return replace(call, order_by=_in_order(call.order_by, orders))
+
+
 def _window(plan: Window) -> LogicalPlan:
     width = len(plan.input.schema)
-    by = [e for c in plan.calls for e in (*c.partition_by, *(k.expr for k in c.order_by))]
-    wanted = [e.index for e in by if isinstance(e, ColumnRef)]
-    source, places = _with_keys(plan.input, wanted)
-    if not places:
+    by = [e.index for c in plan.calls for e in c.partition_by if isinstance(e, ColumnRef)]
+    ordered = [
+        k.expr.index for c in plan.calls for k in c.order_by if isinstance(k.expr, ColumnRef)
+    ]
+    source, places, orders = _with_keys(plan.input, by, ordered)
+    if source is plan.input:
         return plan
     calls = tuple(
         replace(
             c,
             partition_by=tuple(_moved(e, places) for e in c.partition_by),
-            order_by=tuple(replace(k, expr=_moved(k.expr, places)) for k in c.order_by),
+            order_by=_in_order(c.order_by, orders),
         )
         for c in plan.calls
     )
@@ -137,5 +208,5 @@ def _window(plan: Window) -> LogicalPlan:
     schema = Schema((*source.schema.columns, *outputs))
     wider = replace(plan, schema=schema, input=source, calls=calls)
     every = _columns(schema)
-    exprs = (*every[:width], *every[width + len(places) :])
+    exprs = (*every[:width], *every[len(source.schema) :])
     return Project(schema=plan.schema, input=wider, exprs=exprs)
