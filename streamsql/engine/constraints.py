@@ -42,7 +42,7 @@ def bind_checks(
         if name is None:
             used = sorted(columns_used(expr))
             middle = f"_{schema[used[0]].name}" if len(used) == 1 else ""
-            name = _free_name(f"{statement.name[-1]}{middle}_check", taken)
+            name = free_name(f"{statement.name[-1]}{middle}_check", taken)
             taken.add(name)
         elif any(name == other for other, _ in found):
             raise DuplicateObject(
@@ -64,7 +64,8 @@ def refuse_subquery(
         raise FeatureNotSupported(f"cannot use subquery in {where}", position=position, hint=hint)
 
 
-def _free_name(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number behind it if it is taken."""
     number, free = 0, name
     while free in taken:
         number += 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.delta import make_batch
+from streamsql.core.types import SqlType
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import RowsChange, concurrent_update
@@ -54,7 +55,7 @@ class NewColumns:
             if at in self._given:
                 continue
             if text:
-                expr = bind_using(text, old, new, at, catalog, change.timezone)
+                expr = bind_using(text, old, new.columns[at].type, catalog, change.timezone)
                 self._using[at] = Evaluator([expr], old.columns)
             else:
                 self._own.append(at)
@@ -146,12 +147,11 @@ def changes_by_row(default: Expr | None) -> bool:
 def bind_using(
     text: str | exp.Expression,
     old: Relation,
-    new: Relation,
-    at: int,
+    wanted: SqlType | None,
     catalog: Catalog,
     timezone: str,
 ) -> Expr:
-    """What a column becomes, over the old columns, as a value of its new type.
+    """What a column becomes, over the old columns, as a value of the type that is wanted.
 
     Raises: errors of binding; 42804, 42846 if there is no such cast.
     """
@@ -159,16 +159,11 @@ def bind_using(
     from streamsql.plan.binder import bind_expression
 
     tree = parse_expression(text) if isinstance(text, str) else text
-    scope = BindScope(catalog, DefinitionContext(new.context.search_path, timezone))
+    scope = BindScope(catalog, DefinitionContext(old.context.search_path, timezone))
     context = scope.context()
     context.parameter_types = None
     return bind_expression(
-        tree,
-        old.columns,
-        context,
-        old.name,
-        target=new.columns[at].type,
-        clause="transform expressions",
+        tree, old.columns, context, old.name, target=wanted, clause="transform expressions"
     )
 
 

@@ -266,8 +266,10 @@ class Redefinition:
 
         assert isinstance(index.statement, CreateIndex)
         keys = bind_keys(index.statement, owner, BindScope(self.after, index.context))
-        columns = [e.index if isinstance(e, ColumnRef) else None for e in keys]
-        self.change(replace(index, extra={**index.extra, "columns": columns}))
+        places = [e.index if isinstance(e, ColumnRef) else None for e in keys]
+        columns = tuple(replace(c, type=e.type) for c, e in zip(index.columns, keys, strict=True))
+        extra = {**index.extra, "columns": places}
+        self.change(replace(index, extra=extra, columns=Schema(columns)))
 
     # --- indexes --------------------------------------------------------------------------------
     def carry_subscription(self, subscription: Relation) -> None:
@@ -291,6 +293,10 @@ class Redefinition:
         oid = int(index.extra["of"])
         statement, owner = index.statement, self.after.relations[oid]
         assert isinstance(statement, CreateIndex)
+        width = len(self.before.relations[oid].columns)
+        if len(roots[oid].positions) < width == len(owner.columns):  # a column of another type
+            self.move_index(index, owner)
+            return
         moves, text = roots[oid], DefinitionText(index.sql)
         edits: list[Edit] = []
         at = next(i for i, t in enumerate(text.tokens) if t.key == "ON") + 1

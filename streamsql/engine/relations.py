@@ -106,6 +106,12 @@ class Relation:
         return int(self.extra.get("layout", 0))
 
     @property
+    def rules(self) -> int:
+        """A number that grows whenever rows are made by other rules than before: with `layout`,
+        and with what they have to keep (NOT NULL, CHECK)."""
+        return self.layout + int(self.extra.get("rules", 0))
+
+    @property
     def suspended(self) -> int | None:
         """OID of the view whose SUSPEND stopped this one (maybe itself), or None."""
         found: int | None = self.extra.get("suspended")

@@ -28,7 +28,7 @@ class LoggedWrite:
     def __init__(self, table: TableState, retract: bytes, insert: bytes) -> None:
         self.relation_id = table.relation.oid
         self.schema = table.relation.columns
-        self.layout = table.relation.layout
+        self.rules = table.relation.rules
         self._retract = batch_from(retract, table.schema)
         self._insert = batch_from(insert, table.relation.columns)
 

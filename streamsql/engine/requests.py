@@ -24,9 +24,10 @@ class StaleRead(Exception):
 
 
 class Write(Protocol):
-    """One table's part of a request. schema, layout (a number): the table's columns as it was
-    bound. `resolve` is called by the engine thread under the state lock and says what becomes of
-    the table; `evaluate` reads again what the statement depends on, after a StaleRead."""
+    """One table's part of a request. schema, rules (a number): the table's columns, and what its
+    rows had to keep, as it was bound. `resolve` is called by the engine thread under the state lock
+    and says what becomes of the table; `evaluate` reads again what the statement depends on, after
+    a StaleRead."""
 
     @property
     def relation_id(self) -> int: ...
@@ -35,7 +36,7 @@ class Write(Protocol):
     def schema(self) -> Schema: ...
 
     @property
-    def layout(self) -> int: ...
+    def rules(self) -> int: ...
 
     def resolve(self, image: TableImage) -> Resolved: ...
 
@@ -57,8 +58,8 @@ class PreparedWrite:
         return self.pending.table.relation.columns
 
     @property
-    def layout(self) -> int:
-        return self.pending.table.relation.layout
+    def rules(self) -> int:
+        return self.pending.rules
 
     def resolve(self, image: TableImage) -> Resolved:
         """Raises: SerializationFailure (40001) if somebody else changed the same rows or keys."""
@@ -82,7 +83,7 @@ class PreparedWrite:
 
 def was_altered(write: Write, now: Relation) -> bool:
     """Whether columns of the table came or went since the write was bound."""
-    return write.layout != now.layout or write.schema.types != now.columns.types
+    return write.rules != now.rules or write.schema.types != now.columns.types
 
 
 def conflict(detail: str | None = None) -> SerializationFailure:

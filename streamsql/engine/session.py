@@ -207,7 +207,7 @@ class Session:
     def begin_implicit(self) -> None:
         """The statements that follow are one transaction, unless one of them says otherwise."""
         if self.transaction is None:
-            self.transaction = self._new_transaction(implicit=True)
+            self.transaction = self.new_transaction(implicit=True)
 
     def end_implicit(self, *, commit: bool) -> None:
         """End what `begin_implicit` began. Raises: errors of the commit."""
@@ -328,7 +328,8 @@ class Session:
                 self.commit(CommitRequest((), tuple(ops), tables or {}))
             return
         self.check_writable()
-        transaction.pin()
+        if not transaction.collecting:
+            transaction.pin()
         transaction.new_tables.update(tables or {})
         for op in ops:
             transaction.change_catalog(op)
@@ -368,10 +369,13 @@ class Session:
             raise ReadOnlyTransaction("cannot execute this statement in a read-only transaction")
 
     # --- transactions ---------------------------------------------------------------------------
-    def _new_transaction(self, *, implicit: bool = False, read_only: bool = False) -> Transaction:
+    def new_transaction(
+        self, *, implicit: bool = False, read_only: bool = False, collecting: bool = False
+    ) -> Transaction:
+        """A transaction that is not yet the session's own."""
         self.activity.transaction_start = self.activity.query_start
         return Transaction(
-            self.engine, self.variables.snapshot(), implicit=implicit, read_only=read_only
+            self.engine, self.variables.snapshot(), implicit, read_only, collecting=collecting
         )
 
     def begin(self, *, read_only: bool) -> None:
@@ -387,7 +391,7 @@ class Session:
             )
             return
         read_only = read_only or self.variables.get("default_transaction_read_only") == "on"
-        self.transaction = self._new_transaction(read_only=read_only)
+        self.transaction = self.new_transaction(read_only=read_only)
 
     def commit_transaction(self) -> None:
         """COMMIT; the transaction is over also when it fails."""

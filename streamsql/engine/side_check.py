@@ -75,7 +75,7 @@ class Validator:
         columns = [rows.column(i) for i in range(len(self.relation.columns))]
         return make_batch(columns, self.relation.columns.arrow, rows.num_rows)
 
-    def finish(self, state: TableState | ViewState) -> None:
+    def finish(self, state: TableState | ViewState | pa.Table) -> None:
         """All rows are in. state: what they are now.
 
         Raises: UniqueViolation (23505) if two of them have the same key.
@@ -84,7 +84,8 @@ class Validator:
             counts.merge()
             if counts.total_weight == counts.live_rows:
                 continue
-            for batch in state.snapshot().combine_chunks().to_batches():
+            rows = state if isinstance(state, pa.Table) else state.snapshot()
+            for batch in rows.combine_chunks().to_batches():
                 raise self._twice(key, batch)
 
     def _twice(self, key: Key, batch: pa.RecordBatch) -> UniqueViolation:

@@ -43,7 +43,7 @@ class FeedWrite:
     def __init__(self, table: TableState, rows: pa.Table, *, more: bool) -> None:
         self.relation_id = table.relation.oid
         self.schema = table.relation.columns
-        self.layout = table.relation.layout
+        self.rules = table.relation.rules
         self._rows = rows
         self._more = more
 

@@ -35,7 +35,8 @@ class Transaction:
     """implicit: of several statements sent in one text, without BEGIN. version: pinned at the first
     statement that reads or writes. new_tables: tables made here, empty but for `writes`. inline:
     materialized views made here: until COMMIT they are read as plain views. local: values that
-    variables changed by SET LOCAL go back to."""
+    variables changed by SET LOCAL go back to. collecting: it only brings the changes of one
+    statement together."""
 
     engine: Engine
     variables: dict[str, str]
@@ -49,6 +50,7 @@ class Transaction:
     fork: Catalog | None = None
     marks: list[Mark] = field(default_factory=list)
     local: dict[str, str | None] = field(default_factory=dict)
+    collecting: bool = False
 
     @property
     def catalog(self) -> Catalog:

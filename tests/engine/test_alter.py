@@ -184,7 +184,7 @@ def test_add_column_refusals(made, fails):
     )
     assert "contains null values" in fails("ALTER TABLE t ADD c INT NOT NULL", "23502").message
     fails("ALTER TABLE t ADD c INT PRIMARY KEY", "0A000")
-    fails("ALTER TABLE t ADD c INT CHECK (c > 0)", "0A000")
+    fails("ALTER TABLE t ADD c INT DEFAULT 0 CHECK (c > 0)", "23514")
     fails("ALTER TABLE t ADD c INT DEFAULT 'x'", "22P02")
     fails("ALTER MATERIALIZED VIEW m ADD c INT", "42809")
     assert notices(made, "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT") == [

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsql.dialect.lexer import Token
 from streamsql.dialect.parser import Parser
+from streamsql.dialect.span import Span
 from streamsql.dialect.statements import Alter, Name, SetVariable, Statement
-from streamsql.dialect.utility.columns import parse_column
+from streamsql.dialect.utility.columns import parse_column, parse_constraint
 from streamsql.dialect.utility.drop import refuse_all
 from streamsql.dialect.utility.kinds import object_kind
 from streamsql.dialect.utility.settings import variable_name
 
 _Action = tuple[str, dict[str, Any]]
 
+COMBINABLE = ("add_column", "drop_column", "alter_column", "add_constraint", "drop_constraint")
+"""Actions that may stand in one statement, all or nothing."""
+
 
 def parse_alter(parser: Parser) -> Statement:
     """ALTER kind [IF EXISTS] n action.
 
     `arguments` by action: rename {new_name}; rename_column {column, new_name}; set {options};
-    add_column {column: ColumnDef, if_not_exists}; drop_column {column, if_exists, cascade};
+    add_column {column: ColumnDef, if_not_exists, span}; drop_column {column, if_exists, cascade};
     swap_with {other: Name}; owner {owner}; set_schema {schema}; alter_column {column, …};
-    all have if_exists when it was written.
+    add_constraint {check: CheckDef} or {unique: UniqueDef}, and span; drop_constraint {constraint,
+    if_exists}; several {actions: [(action, arguments)]}, separated by commas; all have if_exists
+    when it was written.
     """
     parser.expect("ALTER")
     token = parser.token
@@ -39,6 +46,14 @@ def parse_alter(parser: Parser) -> Statement:
     parser.accept("ONLY")
     name = parser.object_name()
     action, arguments = _action(parser)
+    if parser.at(",") and action in COMBINABLE:
+        actions = [(action, arguments)]
+        while parser.accept(","):
+            token = parser.token
+            actions.append(_action(parser))
+            if actions[-1][0] not in COMBINABLE:
+                raise parser.error(token)
+        action, arguments = "several", {"actions": actions}
     if if_exists:
         arguments["if_exists"] = True
     return Alter(kind=kind, name=name, action=action, arguments=arguments)
@@ -78,7 +93,8 @@ def _action(parser: Parser) -> _Action:
     if parser.at("REFRESH", "CLUSTER", "ENABLE", "DISABLE", "ATTACH", "DETACH", "INHERIT"):
         raise parser.not_supported(f"ALTER … {token.key}", "Leave it out.")
     raise parser.error(
-        hint="Actions are RENAME, SET, SUSPEND, RESUME, ADD COLUMN, DROP COLUMN and SWAP WITH."
+        hint="Actions are ADD, DROP and ALTER COLUMN, ADD and DROP CONSTRAINT, RENAME, SET, "
+        "SUSPEND, RESUME and SWAP WITH."
     )
 
 
@@ -103,18 +119,29 @@ def _set(parser: Parser) -> _Action:
 
 
 def _add(parser: Parser) -> _Action:
-    if parser.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
-        raise parser.not_supported(
-            "adding a constraint", "Create the table with PRIMARY KEY, and copy the rows."
-        )
+    start = parser.token
+    if parser.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"):
+        found: dict[str, Any] = dict([parse_constraint(parser)])
+        return "add_constraint", {**found, "span": _span(parser, start)}
     parser.accept("COLUMN")
     if_not_exists = parser.exists_flag(negated=True)
-    return "add_column", {"column": parse_column(parser), "if_not_exists": if_not_exists}
+    start = parser.token
+    column = parse_column(parser)
+    span = _span(parser, start)
+    return "add_column", {"column": column, "if_not_exists": if_not_exists, "span": span}
+
+
+def _span(parser: Parser, start: Token) -> Span:
+    """From a token to what was read last."""
+    return Span(parser.place(start), parser.base + parser.tokens[parser.index - 1].end)
 
 
 def _drop(parser: Parser) -> _Action:
-    if parser.at("CONSTRAINT"):
-        raise parser.not_supported("dropping a constraint", "Create the table anew.")
+    if parser.accept("CONSTRAINT"):
+        if_exists = parser.exists_flag(negated=False)
+        name = parser.name()
+        parser.accept("CASCADE", "RESTRICT")
+        return "drop_constraint", {"constraint": name, "if_exists": if_exists}
     parser.accept("COLUMN")
     if_exists = parser.exists_flag(negated=False)
     column = parser.name()
@@ -128,7 +155,9 @@ def _alter_column(parser: Parser) -> _Action:
     parser.accept("COLUMN")
     found: dict[str, Any] = {"column": parser.name()}
     if parser.accept_sequence("SET", "DEFAULT"):
+        start = parser.token
         found["default"] = parser.expression()
+        found["span"] = _span(parser, start)
     elif parser.accept_sequence("DROP", "DEFAULT"):
         found["default"] = None
     elif parser.accept_sequence("SET", "NOT", "NULL"):

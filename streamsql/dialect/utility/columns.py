@@ -183,6 +183,24 @@ def parse_column(parser: Parser) -> ColumnDef:
     return body.columns[0]
 
 
+def parse_constraint(parser: Parser) -> tuple[str, CheckDef | UniqueDef]:
+    """One constraint of a table by itself (ALTER TABLE … ADD CONSTRAINT): ("check", …) or
+    ("unique", …)."""
+    token, body = parser.token, TableBody()
+    _item(parser, body)
+    if parser.at_sequence("NOT", "VALID"):
+        raise parser.not_supported("NOT VALID", "Correct the rows first.")
+    if body.checks:
+        return "check", body.checks[0]
+    if body.uniques:
+        return "unique", body.uniques[0]
+    raise parser.not_supported(
+        "adding a primary key",
+        "Create the table with PRIMARY KEY and copy the rows, or add UNIQUE and NOT NULL.",
+        token,
+    )
+
+
 def _column(parser: Parser, body: TableBody) -> None:
     token = parser.token
     name = parser.name()

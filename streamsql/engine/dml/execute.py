@@ -30,7 +30,7 @@ class ResolvingWrite(Protocol):
 
     relation_id: int
     schema: Schema
-    layout: int
+    rules: int
     resolved: Resolved | None
 
     def resolve(self, image: TableImage) -> Resolved: ...

@@ -331,7 +331,7 @@ class InsertWrite:
         self.values = values
         self.relation_id = bound.relation.oid
         self.schema = bound.relation.columns
-        self.layout = bound.relation.layout
+        self.rules = bound.relation.rules
         self.resolved: Resolved | None = None
         self.now_us = session.now_us()
         self.timezone = session.timezone

@@ -107,7 +107,7 @@ class MergeWrite:
         self.values = values
         self.relation_id = bound.relation.oid
         self.schema = bound.schema
-        self.layout = bound.relation.layout
+        self.rules = bound.relation.rules
         self.resolved: Resolved | None = None
         self.returned: pa.RecordBatch | None = None
         self.now_us = session.now_us()

@@ -248,7 +248,7 @@ class ModifyWrite:
         self.values = values
         self.relation_id = bound.relation.oid
         self.schema = bound.relation.columns
-        self.layout = bound.relation.layout
+        self.rules = bound.relation.rules
         self.resolved: Resolved | None = None
         self.joined: pa.RecordBatch | None = None
         self.now_us = session.now_us()
@@ -321,7 +321,7 @@ class TruncateWrite:
     def __init__(self, relation: Relation) -> None:
         self.relation_id = relation.oid
         self.schema = relation.columns
-        self.layout = relation.layout
+        self.rules = relation.rules
         self.resolved: Resolved | None = None
 
     def evaluate(self) -> None:

@@ -28,20 +28,22 @@ class PendingWrites:
 
     retracted: present rows of the table, in the store's schema. inserted: new rows in the store's
     schema, in order of arrival; their row ids are negative until the commit gives real ones.
+    rules: those of the table (`Relation.rules`) that they were made by.
     """
 
     table: TableState
     retracted: pa.RecordBatch
     inserted: pa.RecordBatch
+    rules: int
 
     @classmethod
     def none(cls, table: TableState) -> PendingWrites:
         """No writes yet."""
-        return cls(table, table.no_rows(), table.no_rows())
+        return cls(table, table.no_rows(), table.no_rows(), table.relation.rules)
 
     def check_layout(self, table: TableState) -> None:
         """Raises: SerializationFailure (40001) if columns of the table came or went meanwhile."""
-        if self.table.relation.layout != table.relation.layout:
+        if self.rules != table.relation.rules:
             raise SerializationFailure(
                 "could not serialize access due to concurrent update",
                 detail=f'Table "{table.relation.name}" was altered.',
@@ -64,7 +66,7 @@ class PendingWrites:
         retracted = joined([retracted, base])
         if insert.num_rows:
             inserted = joined([inserted, with_provisional_ids(self.table, insert)])
-        return PendingWrites(self.table, retracted, inserted)
+        return PendingWrites(self.table, retracted, inserted, self.rules)
 
     def over(self, rows: pa.Table) -> pa.Table:
         """The table's stored rows as the transaction sees them."""

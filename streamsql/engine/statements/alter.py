@@ -25,7 +25,7 @@ from streamsql.engine.definition_text import DefinitionText
 from streamsql.engine.pgcatalog.names import quote_ident
 from streamsql.engine.redefine import Moves, Redefinition, read_definition
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements import alter_options, alter_table, drop_column
+from streamsql.engine.statements import alter_constraint, alter_options, alter_table, drop_column
 from streamsql.engine.statements.handler import Handler, Types
 from streamsql.functions.expressions import Literal
 
@@ -218,6 +218,11 @@ def mark_suspended(session: Session, views: list[Relation], cause: int | None) -
     session.change_catalog(redefinition.operation())
 
 
+def several(session: Session, statement: Alter, relation: Relation) -> None:
+    """Actions separated by commas."""
+    alter_constraint.several(session, statement, relation, ACTIONS)
+
+
 Action = Callable[[Any, Alter, Relation], None]
 
 ACTIONS: dict[str, Action] = {
@@ -232,6 +237,9 @@ ACTIONS: dict[str, Action] = {
     "add_column": alter_table.add_column,
     "drop_column": drop_column.drop_column,
     "alter_column": alter_table.alter_column,
+    "add_constraint": alter_constraint.add_constraint,
+    "drop_constraint": alter_constraint.drop_constraint,
+    "several": several,
 }
 
 HANDLER = Handler(run, tag="ALTER TABLE")

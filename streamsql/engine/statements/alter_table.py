@@ -108,7 +108,7 @@ def submit(
     operation = redefinition.operation(() if rows is None else (rows,))
     tables = {}
     transaction = session.transaction
-    if rows is not None and transaction is not None:
+    if rows is not None and transaction is not None and not transaction.collecting:
         transaction.pin()
         table = session.table(rows.oid)
         assert table is not None and transaction.version is not None
@@ -192,24 +192,16 @@ def add_column(session: Session, statement: Alter, relation: Relation) -> None:
             return
         raise DuplicateColumn(text)
     if given.primary_key or given.unique:
-        raise FeatureNotSupported(
-            "adding a key column is not supported",
-            hint="Create a new table with the key, copy the rows, and SWAP WITH it.",
-        )
-    written = statement.sql[given.position - statement.position :].strip().rstrip(";")
+        raise key_column()
+    written = statement.arguments["span"].text(statement)
     base = replace(relation, sql=readable(relation))
     sql = DefinitionText(base.sql).with_column(written)
     read = None if sql is None else read_definition(sql, relation)
     if sql is None or not isinstance(read, CreateTable):
         raise cannot_edit(relation)
     before = relation.statement
-    if isinstance(before, CreateTable) and len(read.checks) + len(read.uniques) != (
-        len(before.checks) + len(before.uniques)
-    ):
-        raise FeatureNotSupported(
-            "adding a constraint is not supported",
-            hint="Add the column without it, or create a new table and SWAP WITH it.",
-        )
+    if isinstance(before, CreateTable) and len(read.uniques) != len(before.uniques):
+        raise key_column()
     scope = BindScope(session.catalog, relation.context)
     with positions_moved(given.position - statement.position - sql.index(written)):
         column = table_schema(read, scope)[-1]
@@ -222,6 +214,14 @@ def add_column(session: Session, statement: Alter, relation: Relation) -> None:
     redefinition.carry({relation.oid: Moves.none(len(relation.columns))})
     places = (*range(len(relation.columns)), None)
     submit(session, redefinition, new_values(session, relation, new, places))
+
+
+def key_column() -> FeatureNotSupported:
+    """0A000: a column that is a key by itself."""
+    return FeatureNotSupported(
+        "adding a key column is not supported",
+        hint="Add the column, fill it, and then ADD UNIQUE.",
+    )
 
 
 def new_values(
@@ -240,13 +240,26 @@ def new_values(
         return replace(change, fill=write_fill([maker.default(at, 1, now_us, zone)], None))
     if session.transaction is None and session.engine.jobs.is_table_large(old.oid):
         return replace(change, compute=((at, ""),), now_us=now_us, timezone=zone)
-    stored = session.read_view().tables([old.oid])[old.oid].combine_chunks()
-    values = maker.default(at, stored.num_rows, now_us, zone)
+    ids = row_ids_now(session, old.oid)
+    values = maker.default(at, len(ids), now_us, zone)
     if not new.columns[at].nullable and values.null_count:
         raise NotNullViolation(
             f'column "{new.columns[at].name}" of relation "{new.name}" contains null values'
         )
-    return replace(change, fill=write_fill([values], pa.array(row_ids(stored, at))))
+    return replace(change, fill=write_fill([values], ids))
+
+
+def row_ids_now(session: Session, oid: int) -> pa.Array:
+    """The ids of the rows that a session sees in a table."""
+    table = session.table(oid)
+    assert table is not None
+    transaction = session.transaction
+    with session.engine.lock:
+        if transaction is None or transaction.version is None:
+            stored = table.read(session.engine.version)
+        else:
+            stored = table.read(transaction.version)
+    return pa.array(row_ids(stored(), table.num_columns))
 
 
 # --- ALTER COLUMN ---------------------------------------------------------------------------------
@@ -257,12 +270,10 @@ def alter_column(session: Session, statement: Alter, relation: Relation) -> None
     name = arguments["column"]
     at = position_of_column(relation, name)
     if "type" in arguments:
-        if arguments["type"] == relation.columns[at].type and "using" not in arguments:
-            return
-        raise FeatureNotSupported(
-            "changing the type of a column is not supported",
-            hint="Add a column of that type, UPDATE the table, drop the old one and rename it.",
-        )
+        from streamsql.engine.statements.alter_type import change_type
+
+        change_type(session, statement, relation, at)
+        return
     if "default" in arguments:
         set_default(session, statement, relation, written)
         return
@@ -276,7 +287,7 @@ def alter_column(session: Session, statement: Alter, relation: Relation) -> None
     schema = Schema(tuple(columns))
     sql = null_text(relation, name, not_null=not_null)
     redefinition = Redefinition(session.catalog)
-    new = redefined(relation, sql, schema)
+    new = with_new_rules(redefined(relation, sql, schema))
     unique = tuple(k.columns for k in new.keys if not any(schema[i].nullable for i in k.columns))
     redefinition.change(replace(new, unique_keys=unique))
     again: tuple[DdlOp, ...] = ()
@@ -285,6 +296,11 @@ def alter_column(session: Session, statement: Alter, relation: Relation) -> None
     else:  # plans may have relied on it
         again = rebuild_readers(redefinition, relation)
     submit(session, redefinition, also=again)
+
+
+def with_new_rules(relation: Relation) -> Relation:
+    """The table, so that rows made by its rules of before are made again."""
+    return replace(relation, extra={**relation.extra, "rules": relation.extra.get("rules", 0) + 1})
 
 
 def rebuild_readers(redefinition: Redefinition, relation: Relation) -> tuple[DdlOp, ...]:
@@ -322,28 +338,19 @@ def set_default(
     sql: str | None = default_dropped(base, name)
     shift = 0
     if sql is not None and tree is not None:
-        start = tree_start(statement)
-        expression = statement.sql[start:].strip().rstrip(";")
+        span = statement.arguments["span"]
+        expression, start = span.text(statement), span.start - statement.position
         text = DefinitionText(sql)
         item = text.item_of(name)
         assert item is not None
         sql = f"{sql[: item.end]} DEFAULT {expression}{sql[item.end :]}"
-        shift = statement.sql.index(expression, start) - sql.index(expression, item.end)
+        shift = start - sql.index(expression, item.end)
     new = redefined(base, sql, relation.columns)
     with positions_moved(shift):
         program_of(new, BindScope(session.catalog, relation.context))
     redefinition = Redefinition(session.catalog)
     redefinition.change(new)
     submit(session, redefinition)
-
-
-def tree_start(statement: Alter) -> int:
-    """Where the expression of SET DEFAULT starts in the statement's text."""
-    tokens = DefinitionText(statement.sql).tokens
-    at = max(
-        i for i, t in enumerate(tokens[:-1]) if t.key == "DEFAULT" and tokens[i - 1].key == "SET"
-    )
-    return tokens[at].end
 
 
 def default_dropped(relation: Relation, name: str) -> str | None:

@@ -47,7 +47,7 @@ class RowsWrite:
     def __init__(self, relation: Relation, rows: pa.RecordBatch) -> None:
         self.relation_id = relation.oid
         self.schema = relation.columns
-        self.layout = relation.layout
+        self.rules = relation.rules
         self.relation = relation
         self.rows = rows
         self.resolved: Resolved | None = None
