@@ -377,6 +377,7 @@ def _subscribe(x: s.Subscribe) -> str:
         f"WITH ({inside})" if inside else "",
         "" if x.as_of is None else f"AS OF {_version(x.as_of)}",
         "" if x.up_to is None else f"UP TO {_version(x.up_to)}",
+        "" if x.limit is None else f"LIMIT {x.limit}",
     )
 
 

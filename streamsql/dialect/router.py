@@ -114,6 +114,10 @@ def split(sql: str) -> list[tuple[int, str]]:
     return found
 
 
+_STATEMENT_SET = ["EXECUTE", "STATEMENT", "SET", "BEGIN"]
+"""Of Flink: what begins a transaction without a semicolon behind it."""
+
+
 def _split(tokens: list[Token]) -> list[list[Token]]:
     """The tokens of each statement, without semicolons and END; empty ones left out."""
     found: list[list[Token]] = []
@@ -125,6 +129,9 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
             current = []
         else:
             current.append(token)
+            if token.key == "BEGIN" and [t.key for t in current] == _STATEMENT_SET:
+                found.append(current)
+                current = []
     return found
 
 

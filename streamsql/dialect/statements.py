@@ -136,12 +136,14 @@ class CreateSchema(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Statement):
-    """kind: table | source | view | materialized view | schema | sink | index | subscription | …"""
+    """kind: table | source | view | materialized view | schema | sink | index | subscription | …
+    made_by_query: in the dialect, the kind's word is also that of a materialized view."""
 
     kind: str
     names: tuple[Name, ...]
     if_exists: bool = False
     cascade: bool = False
+    made_by_query: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +229,7 @@ class Transaction(Statement):
 @dataclass(frozen=True, kw_only=True)
 class Subscribe(Statement):
     """SUBSCRIBE [TO] {relation | (query)}. as_of, up_to: a version as it is written, or an
-    expression that gives one."""
+    expression that gives one. limit: it ends after so many rows."""
 
     relation: Name | None = None
     query: exp.Expression | None = None
@@ -235,6 +237,7 @@ class Subscribe(Statement):
     progress: bool = False
     as_of: int | exp.Expression | None = None
     up_to: int | exp.Expression | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,7 @@ def relation_info(
         append_only=relation.append_only,
         watermark_column=relation.watermark_column,
         view_query=relation.query if kind == "view" else None,
+        proctime_columns=relation.proctime_columns,
     )
 
 

@@ -117,6 +117,17 @@ class Relation:
         found: int | None = self.extra.get("suspended")
         return found
 
+    @cached_property
+    def proctime_columns(self) -> frozenset[int]:
+        """Positions of the columns that a table defines AS PROCTIME()."""
+        from streamsql.plan.binder.temporal import is_processing_time
+
+        if not isinstance(self.statement, CreateTable):
+            return frozenset()
+        calls = {c.name: c.generated for c in self.statement.columns}
+        found = (self.columns.index(name) for name, e in calls.items() if is_processing_time(e))
+        return frozenset(at for at in found if at >= 0)
+
     @property
     def primary_key(self) -> tuple[int, ...]:
         """Positions of the primary key's columns; () without one."""

@@ -214,7 +214,9 @@ def read_only(name: str, text: str) -> str:
     raise CannotChangeRuntimeParameter(f'parameter "{name}" cannot be changed')
 
 
-_ISOLATION = one_of("read committed", "repeatable read", "serializable", "read uncommitted")
+_ISOLATION = one_of(
+    "read committed", "repeatable read", "serializable", "read uncommitted", "strict serializable"
+)
 
 SETTINGS: tuple[Setting, ...] = (
     # reported to clients

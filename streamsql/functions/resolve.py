@@ -41,6 +41,7 @@ from streamsql.functions.expressions import (
     WindowCall,
     walk,
 )
+from streamsql.functions.other_names import hint_for
 from streamsql.functions.overloads import bind_markers, common_of, select_overload
 from streamsql.functions.special import SPECIAL
 
@@ -117,7 +118,8 @@ def undefined(name: str, types: Sequence[SqlType], position: int | None) -> Unde
         return UndefinedFunction(
             f"function {shown} does not exist",
             position=position,
-            hint="No function matches the given name and argument types. "
+            hint=hint_for(name)
+            or "No function matches the given name and argument types. "
             "You might need to add explicit type casts.",
         )
     return UndefinedFunction(

@@ -271,6 +271,16 @@ def _from_unixtime(args: Sequence[Expr], position: int | None) -> Expr | None:
     return _call("date_format", moment, pattern, position=position)
 
 
+def _timestamp_ms(args: Sequence[Expr], position: int | None) -> Expr | None:
+    """TIMESTAMP_MS(t): the time of a count of milliseconds; a time as it is."""
+    if len(args) != 1:
+        return None
+    if args[0].type.is_integer:
+        three = Literal(value=3, type=INTEGER)
+        return _call("to_timestamp_ltz", args[0], three, position=position)
+    return coerce(args[0], TIMESTAMPTZ) if args[0].type.kind is Kind.UNKNOWN else args[0]
+
+
 def _log10_integer(args: Sequence[Expr], position: int | None) -> Expr | None:
     """Flink's two-argument LOG(base, x) over floats is a quotient of logarithms."""
     if (
@@ -304,6 +314,7 @@ SPECIAL: dict[str, Special] = {
     "json_object": _json_object("json_object"),
     "jsonb_object": _json_object("jsonb_object"),
     "string_to_array": _string_to_array,
+    "timestamp_ms": _timestamp_ms,
     "current_date": _clock(DATE),
     "current_timestamp": _clock(TIMESTAMPTZ),
     "localtimestamp": _clock(TIMESTAMP),

@@ -62,6 +62,9 @@ CASES: list[tuple[str, str, str, list[str]]] = [
     ("materialize", "SELECT max(a) FROM t GROUP BY b OPTIONS (AGGREGATE INPUT GROUP SIZE = 100)", "SELECT max(a) FROM t GROUP BY b", ["ignored"]),
     ("materialize", "WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 9) r (n int) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
      "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r", ["time", "ignored"]),
+    ("ksql", "SELECT * FROM a JOIN b WITHIN 1 HOUR ON a.x = b.x", "SELECT * FROM a JOIN b ON (a.x = b.x) AND b.rowtime BETWEEN a.rowtime - INTERVAL '1' HOUR AND a.rowtime + INTERVAL '1' HOUR", []),
+    ("ksql", "SELECT FILTER(a, x => x > 1) FROM t", "SELECT (CASE WHEN a IS NULL THEN NULL ELSE ARRAY(SELECT x FROM unnest(a) WITH ORDINALITY AS element(x, element_number) WHERE x > 1 ORDER BY element_number ASC) END) FROM t", []),
+    ("ksql", "SELECT * FROM t EMIT CHANGES LIMIT 3", "SUBSCRIBE TO (SELECT * FROM t) LIMIT 3", []),
     ("materialize", "TAIL v WITH (SNAPSHOT = false) AS OF 3", "SUBSCRIBE TO v WITH (snapshot = false) AS OF 3", []),
     ("materialize", "SUBSCRIBE v WITH (SNAPSHOT, PROGRESS) UP TO 9", "SUBSCRIBE TO v WITH (progress = true) UP TO 9", []),
     # --- Feldera
@@ -121,7 +124,6 @@ def test_one_text_means_two_things_only_where_the_dialect_says_so() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "text", "at"), [
-    ("ksql", "SELECT * FROM a JOIN b WITHIN 1 HOUR ON a.x = b.x", "WITHIN"),
     ("materialize", "CREATE SOURCE s FROM LOAD GENERATOR AUCTION FOR ALL TABLES", "FROM"),
     ("flink", "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY a)", "MATCH_RECOGNIZE"),
     ("feldera", "CREATE TABLE t (a INT) WITH ('connectors' = '[]')", "t ("),

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import InvalidParameterValue
 from streamsql.dialect.dialects import NULLS_LOW
+from streamsql.dialect.grammar import lambdas
 from streamsql.dialect.grammar.spellings import respell
 from streamsql.dialect.grammar.types import INTERVAL_UNITS, TypeGrammar
 from streamsql.dialect.lexer import Kind, Token
@@ -44,6 +45,9 @@ class CallGrammar(TypeGrammar):
             pairs = self.in_parentheses(self._json_pairs)
             return mark(exp.Anonymous(this="json_build_object", expressions=pairs), token)
         call = mark(exp.Anonymous(this=name, expressions=self._arguments(name)), token)
+        expanded = lambdas.expand(name, call.expressions)
+        if expanded is not None:
+            return mark(exp.Paren(this=expanded), token)
         if schema:
             call.meta["schema"] = ".".join(schema)
             return self._after_call(call, token)
@@ -74,7 +78,7 @@ class CallGrammar(TypeGrammar):
             self.advance()
         else:
             self.accept("ALL")
-        arguments = self.comma_list(self._argument)
+        arguments = self.comma_list(self._lambda if name in lambdas.CALLS else self._argument)
         if name in _ROUNDING and self.at("TO"):  # FLOOR(t TO DAY)
             self.advance()
             unit = self.label().removesuffix("s")
@@ -91,6 +95,26 @@ class CallGrammar(TypeGrammar):
         if distinct:
             return [mark(exp.Distinct(expressions=arguments), distinct)]
         return arguments
+
+    def _lambda(self) -> exp.Expression:
+        """x => e, (x, y) => e of ksqlDB; any other argument as it is."""
+        token, distance = self.token, 1
+        if token.key == "(":
+            while self.peek(distance).kind in (Kind.WORD, Kind.QUOTED) or (
+                self.peek(distance).key == ","
+            ):
+                distance += 1
+            distance += self.peek(distance).key == ")"
+        if self.peek(distance).key != "=>":
+            return self._argument()
+        names = (
+            [self.name()]
+            if distance == 1
+            else self.in_parentheses(lambda: self.comma_list(self.name))
+        )
+        self.expect("=>")
+        parameters = [exp.Identifier(this=name, quoted=True) for name in names]
+        return mark(exp.Lambda(this=self.expression(), expressions=parameters), token)
 
     def _argument(self) -> exp.Expression:
         token = self.token

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from streamsql.dialect.grammar.expressions import SUM, ExpressionGrammar
@@ -64,7 +66,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         """relation {JOIN relation …}."""
         found: list[exp.Expression] = [self.relation()]
         while self._at_join():
-            found.append(self._join())
+            found.append(self._join([one if i == 0 else one.this for i, one in enumerate(found)]))
         return found
 
     def _at_join(self) -> bool:
@@ -76,7 +78,8 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         return self.token.key == "ASOF" and self.peek().key in ("JOIN", "LEFT", "RIGHT", "FULL",
                                                                 "INNER")  # fmt: skip
 
-    def _join(self) -> exp.Join:
+    def _join(self, left: Sequence[exp.Expression] = ()) -> exp.Join:
+        """left: the relations before it, as far as they are known."""
         token = self.token
         method = "NATURAL" if self.accept("NATURAL") else None
         if self.accept("ASOF"):
@@ -101,8 +104,69 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             nested.append(self._join())
         if nested:
             join.this.set("joins", nested)
+        within = self._within()
         self._join_condition(join)
+        if within is not None:
+            self._bound(join, left, within)
         return join
+
+    # ksqlDB's WITHIN ----------------------------------------------------------------------------
+    def _within(self) -> tuple[exp.Interval, exp.Interval] | None:
+        """WITHIN n unit | (n unit, n unit) [GRACE PERIOD n unit]: how far behind and how far ahead
+        of a left row its partners may be."""
+        if not self._at_within():
+            return None
+        self.advance()
+        if self.at("("):
+            spans = self.in_parentheses(lambda: self.comma_list(self._duration))
+        else:
+            spans = [self._duration()]
+        if len(spans) > 2:
+            raise self.error()
+        token = self.token
+        if self.accept_sequence("GRACE", "PERIOD"):
+            self._duration()
+            self.ignores(
+                "GRACE PERIOD has no effect: allowed_lateness stands in the table's WITH", token
+            )
+        return spans[0], spans[-1].copy()
+
+    def _at_within(self) -> bool:
+        after = self.peek()
+        return self.token.key == "WITHIN" and (after.kind is Kind.NUMBER or after.key == "(")
+
+    def _bound(
+        self,
+        join: exp.Join,
+        left: Sequence[exp.Expression],
+        within: tuple[exp.Interval, exp.Interval],
+    ) -> None:
+        """The spans as a condition on the event times of both sides."""
+        names = [name for r in left if (name := r.alias_or_name)]
+        right = join.this.alias_or_name
+        if len(names) != len(left) or not names or not right or join.args.get("on") is None:
+            raise self.not_supported(
+                "WITHIN in this join",
+                "Add to ON: b.t BETWEEN a.t - INTERVAL '1 hour' AND a.t + INTERVAL '1 hour'.",
+            )
+
+        def time(name: str) -> exp.Expression:
+            parts = [exp.Identifier(this=part, quoted=True) for part in ("rowtime", name)]
+            return exp.Column(this=parts[0], table=parts[1])
+
+        def latest() -> exp.Expression:
+            times = [time(name) for name in names]
+            return (
+                times[0] if len(times) == 1 else exp.Anonymous(this="greatest", expressions=times)
+            )
+
+        before, after = within
+        bounds = exp.Between(
+            this=time(right),
+            low=exp.Sub(this=latest(), expression=before),
+            high=exp.Add(this=latest(), expression=after),
+        )
+        join.set("on", exp.And(this=exp.Paren(this=join.args["on"]), expression=bounds))
 
     def _join_condition(self, join: exp.Join) -> None:
         if self.accept("MATCH_CONDITION"):
@@ -255,11 +319,8 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
             )
         if token.key in ("PIVOT", "UNPIVOT") and self.peek().key == "(":
             raise self.not_supported(token.key, "Write an aggregate with FILTER for each column.")
-        if token.key == "WITHIN" and (self.peek().kind is Kind.NUMBER or self.peek().key == "("):
-            raise self.not_supported(
-                "WITHIN in a join",
-                "Add to ON: b.t BETWEEN a.t - INTERVAL '1 hour' AND a.t + INTERVAL '1 hour'.",
-            )
+        if self._at_within():
+            return False
         if token.key == "SET" and self.no_set_alias:
             return False
         return not self.at_emit()

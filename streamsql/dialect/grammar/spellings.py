@@ -152,6 +152,14 @@ def _with_pattern(name: str) -> _Rewrite:
     return rewrite
 
 
+def _time_as_text(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    """ksqlDB's TIMESTAMPTOSTRING(milliseconds, pattern); event times are timestamps here."""
+    found = _with_pattern("to_char")(arguments, note)
+    if found is not None:
+        found.expressions[0].replace(_call("timestamp_ms", found.expressions[0].copy()))
+    return found
+
+
 def _to_timestamp(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
     """Flink's TO_TIMESTAMP(text [, pattern]) has no time zone."""
     timestamp = exp.DataType(this=exp.DType.TIMESTAMP)
@@ -264,6 +272,45 @@ def _parse_json(arguments: list[exp.Expression], note: Note) -> exp.Expression |
     return exp.Cast(this=arguments[0], to=exp.DataType(this=exp.DType.JSONB))
 
 
+def _element_of(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    """ARRAY_CONTAINS(a, x): whether x is one of the elements."""
+    if len(arguments) != 2:
+        return None
+    among = exp.Any(this=exp.Paren(this=arguments[0]))
+    return exp.Paren(this=exp.EQ(this=arguments[1], expression=among))
+
+
+def _greatest(*, distinct: bool) -> _Rewrite:
+    """TOPK(x, n), TOPKDISTINCT(x, n): the n greatest values as an array."""
+
+    def rewrite(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+        if len(arguments) != 2 or not isinstance(arguments[1], exp.Literal):
+            return None
+        value, count = arguments
+        down = exp.Ordered(this=value.copy(), desc=True, nulls_first=True)
+        ordered = exp.Order(this=value, expressions=[down])
+        items = exp.Distinct(expressions=[ordered]) if distinct else ordered
+        present = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        every = exp.Filter(this=_call("array_agg", items), expression=exp.Where(this=present))
+        return exp.Bracket(
+            this=exp.Paren(this=every),
+            expressions=[exp.Slice(this=exp.Literal.number(1), expression=count)],
+        )
+
+    return rewrite
+
+
+def _listagg(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    """LISTAGG(x): with commas between."""
+    return _call("string_agg", *arguments, _text(",")) if len(arguments) == 1 else None
+
+
+def _count_if(arguments: list[exp.Expression], note: Note) -> exp.Expression | None:
+    if len(arguments) != 1:
+        return None
+    return exp.Filter(this=_call("count", exp.Star()), expression=exp.Where(this=arguments[0]))
+
+
 _EVERYWHERE: dict[str, _Rewrite] = {
     # Materialize
     "mz_now": _mz_now,
@@ -275,9 +322,12 @@ _EVERYWHERE: dict[str, _Rewrite] = {
     "collect_set": _distinct("array_agg"),
     "count_distinct": _distinct("count"),
     "as_value": _itself,
+    "topk": _greatest(distinct=False),
+    "topkdistinct": _greatest(distinct=True),
+    "array_length": _renamed("cardinality", 1),
     "explode": _renamed("unnest", 1),
     "extractjsonfield": _json("#>>"),
-    "timestamptostring": _with_pattern("to_char"),
+    "timestamptostring": _time_as_text,
     "format_timestamp": _with_pattern("to_char"),
     "stringtotimestamp": _with_pattern("to_timestamp"),
     "parse_timestamp": _with_pattern("to_timestamp"),
@@ -286,14 +336,21 @@ _EVERYWHERE: dict[str, _Rewrite] = {
     "json_query": _json("#>"),
     "from_unixtime": _from_unixtime,
     "collect": _renamed("array_agg", 1),
+    "listagg": _listagg,
     "timestamp_trunc": _truncated,
     "datediff": _difference,
     "parse_json": _parse_json,
+    "countif": _count_if,
     "floor": _rounded(up=False),
     "ceil": _rounded(up=True),
     "ceiling": _rounded(up=True),
 }
 _OF_DIALECT: dict[tuple[str, str], _Rewrite] = {
+    ("flink", "array_contains"): _element_of,
+    ("ksql", "array_contains"): _element_of,
+    ("feldera", "array_contains"): _element_of,
+    ("feldera", "date_trunc"): _truncated,
+    ("materialize", "list_length"): _renamed("cardinality", 1),
     ("flink", "to_timestamp"): _to_timestamp,
     ("flink", "to_date"): _with_pattern("to_date"),
     ("flink", "concat"): _concat,

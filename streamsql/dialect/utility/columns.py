@@ -307,7 +307,8 @@ def _constraint(parser: Parser, column: _Column, body: TableBody) -> bool:
         _metadata(parser, column)
     elif parser.at("CHECK"):
         body.checks.append(_check(parser, constraint))
-    elif parser.at("REFERENCES"):
+    elif parser.at("REFERENCES") or parser.at_sequence("FOREIGN", "KEY", "REFERENCES"):
+        parser.accept_sequence("FOREIGN", "KEY")
         if parser.dialect != "feldera":
             raise _refused_constraint(parser, "FOREIGN KEY")
         _references(parser)

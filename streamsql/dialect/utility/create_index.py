@@ -12,7 +12,8 @@ def parse_create_index(parser: Parser, *, unique: bool = False) -> Statement:
     """After CREATE [UNIQUE] INDEX: [CONCURRENTLY] [i] ON r [USING m] (expr …, …) [INCLUDE (…)]."""
     parser.accept("CONCURRENTLY")
     if_not_exists = parser.exists_flag(negated=True)
-    name = None if parser.at("ON") else parser.object_name()
+    unnamed = parser.at("ON") or parser.at_sequence("IN", "CLUSTER")
+    name = None if unnamed else parser.object_name()
     if parser.at_sequence("IN", "CLUSTER"):
         token = parser.token
         parser.accept_sequence("IN", "CLUSTER")

@@ -14,6 +14,10 @@ _NEVER = frozenset(
 )  # fmt: skip
 
 
+# CREATE TABLE … AS, CREATE STREAM … AS, CREATE VIEW make a materialized view there
+MADE_BY_QUERY = frozenset({("ksql", "table"), ("ksql", "source"), ("feldera", "view")})
+
+
 def parse_drop(parser: Parser) -> Statement:
     """DROP kind [IF EXISTS] n, … [CASCADE | RESTRICT]."""
     parser.expect("DROP")
@@ -34,7 +38,13 @@ def parse_drop(parser: Parser) -> Statement:
     if not cascade:
         parser.accept("RESTRICT")
     parser.accept_sequence("DELETE", "TOPIC")  # ksqlDB
-    return Drop(kind=kind, names=tuple(names), if_exists=if_exists, cascade=cascade)
+    return Drop(
+        kind=kind,
+        names=tuple(names),
+        if_exists=if_exists,
+        cascade=cascade,
+        made_by_query=(parser.dialect, kind) in MADE_BY_QUERY,
+    )
 
 
 def refuse_all(parser: Parser, what: str) -> None:

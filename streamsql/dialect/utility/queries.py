@@ -37,14 +37,11 @@ def parse_query(parser: Parser) -> Statement:
     emit = parser.emit_clause()
     if emit is None:
         return Query(query=query)
-    if parser.at("LIMIT"):
-        raise parser.not_supported(
-            "LIMIT after EMIT", "DECLARE c CURSOR FOR SUBSCRIBE TO …, and FETCH 5 FROM c."
-        )
     if emit == EMIT_ON_WINDOW_CLOSE:
         raise FeatureNotSupported(
             "EMIT ON WINDOW CLOSE is not supported in a plain query",
             position=token.start,
             hint="Create a materialized view with it and SUBSCRIBE to that.",
         )
-    return Subscribe(query=query)
+    limit = parser.integer() if parser.accept("LIMIT") else None
+    return Subscribe(query=query, limit=limit)

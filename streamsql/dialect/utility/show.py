@@ -48,6 +48,7 @@ _CREATE_KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 _OPTIONS = "The options of a connector stand in the WITH of its source: SHOW CREATE SOURCE."
 _NOT_HERE = {
+    "CLUSTERS": "There is one process: SHOW PROCESSLIST lists its sessions.",
     "CLUSTER": "There is one process: SHOW PROCESSLIST lists its sessions.",
     "SECRETS": _OPTIONS,
     "CONNECTIONS": _OPTIONS,

@@ -13,7 +13,7 @@ _FALSE = frozenset({"false", "off", "0", "no"})
 
 
 def parse_subscribe(parser: Parser) -> Statement:
-    """SUBSCRIBE [TO] {v | (query)} [WITH ([NO]SNAPSHOT, PROGRESS)] [AS OF n] [UP TO n].
+    """SUBSCRIBE [TO] {v | (query)} [WITH ([NO]SNAPSHOT, PROGRESS)] [AS OF n] [UP TO n] [LIMIT n].
 
     The clauses may come in any order.
     """
@@ -33,6 +33,7 @@ def parse_subscribe(parser: Parser) -> Statement:
     snapshot, progress = True, False
     as_of: int | exp.Expression | None = None
     up_to: int | exp.Expression | None = None
+    limit = None
     while True:
         if parser.at("WITH"):
             snapshot, progress = _options(parser)
@@ -43,6 +44,8 @@ def parse_subscribe(parser: Parser) -> Statement:
             as_of = _version(parser)
         elif parser.accept_sequence("UP", "TO"):
             up_to = _version(parser)
+        elif parser.accept("LIMIT"):
+            limit = parser.integer()
         elif parser.at("ENVELOPE", "WITHIN"):
             raise parser.not_supported(f"{parser.token.key} in SUBSCRIBE", "Read weight instead.")
         else:
@@ -55,6 +58,7 @@ def parse_subscribe(parser: Parser) -> Statement:
         progress=progress,
         as_of=as_of,
         up_to=up_to,
+        limit=limit,
     )
 
 

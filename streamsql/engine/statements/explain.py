@@ -66,6 +66,11 @@ def explain_lines(
         relation = lookup(session, inner.relation)
         if relation.kind == "materialized_view":
             return explain_view(session, relation, statement)
+    if isinstance(inner, Subscribe) and inner.query is not None:
+        made = CreateView(
+            name=("subscription",), query=inner.query, query_sql=inner.sql, materialized=True
+        )
+        return explain_create(session, replace(made, sql=inner.sql), statement)
     if isinstance(inner, Insert | Update | Delete) and not statement.analyze:
         return formatted(explain_write(session, inner, declared), statement.format)
     raise FeatureNotSupported(

@@ -78,7 +78,8 @@ def run_drop(
         if found is None:
             missing(session, statement, name)
         else:
-            check_kind(found, statement.kind)
+            if not (statement.made_by_query and found.kind == "materialized_view"):
+                check_kind(found, statement.kind)
             roots.append(found)
     if roots:
         session.change_catalog_all(drop_operations(session, roots, cascade=statement.cascade))

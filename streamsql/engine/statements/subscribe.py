@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from streamsql.core.types import SqlType
@@ -105,7 +108,22 @@ def run(
 ) -> Result:
     """SUBSCRIBE."""
     stream = open_stream(session, statement, values, declared)
-    return Result("SUBSCRIBE", stream_columns(stream), stream.run(session.token), streaming=True)
+    batches = limited(stream.run(session.token), statement.limit)
+    return Result("SUBSCRIBE", stream_columns(stream), batches, streaming=True)
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The batches as far as they hold `limit` rows; then the stream is closed."""
+    left = limit
+    with closing(batches) as stream:  # type: ignore[type-var]
+        while left is None or left > 0:
+            batch = next(stream, None)
+            if batch is None:
+                return
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield batch
 
 
 HANDLER = Handler(run, describe, "SUBSCRIBE")

@@ -26,7 +26,7 @@ class RelationInfo:
 
     kind: table | source | view | materialized_view | system. view_query: sqlglot tree of a plain
     view, expanded by the binder; its columns take the names of `schema`. unique_keys: sets of
-    column positions, the primary key first.
+    column positions, the primary key first. proctime_columns: positions of columns AS PROCTIME().
     """
 
     relation_id: int
@@ -38,6 +38,7 @@ class RelationInfo:
     append_only: bool = False
     watermark_column: int | None = None
     view_query: Any = None
+    proctime_columns: frozenset[int] = frozenset()
 
 
 @dataclass

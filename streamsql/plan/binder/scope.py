@@ -21,6 +21,16 @@ from streamsql.plan.visit import push_down_levels, shift_columns
 
 Origin = tuple[int, int] | None
 
+PSEUDO = {
+    "rowtime": "Rows have a ROWTIME where their table or view declares a WATERMARK.",
+    "windowstart": "A windowed view has what it selects: SELECT WINDOWSTART AS window_start in it.",
+    "windowend": "A windowed view has what it selects: SELECT WINDOWEND AS window_end in it.",
+}
+"""Of ksqlDB, and what is said where there is no such column."""
+
+ROWTIME = "rowtime"
+"""Of ksqlDB: the event time of a row. A column of this name comes first."""
+
 
 @dataclass(frozen=True)
 class NamedColumn:
@@ -48,6 +58,12 @@ class NamedRelation:
     visible: bool = True
     is_function: bool = False
     optional: bool = False
+
+    @property
+    def event_time(self) -> NamedColumn | None:
+        """The column that its watermark is about: what ROWTIME stands for."""
+        at = None if self.info is None else self.info.watermark_column
+        return None if at is None or at >= len(self.columns) else self.columns[at]
 
     def shifted(self, by: int) -> NamedRelation:
         """The same relation in a row with `by` columns in front."""
@@ -158,6 +174,21 @@ def lookup(scope: Scope, name: str, position: int | None) -> tuple[NamedColumn, 
             )
         if found:
             return found[0], _seen_from(s, depth, found[0], position)
+    return _event_time(scope, position) if name == ROWTIME else None
+
+
+def _event_time(scope: Scope, position: int | None) -> tuple[NamedColumn, Expr] | None:
+    """ROWTIME where no column has that name: the event time of the nearest rows that have one."""
+    for depth, s in scope.chain():
+        found = [c for r in s.namespace.relations if (c := r.event_time) is not None]
+        if len(found) > 1:
+            raise AmbiguousColumn(
+                f'column reference "{ROWTIME}" is ambiguous',
+                position=position,
+                hint="Write it with the name of a table in front.",
+            )
+        if found:
+            return found[0], _seen_from(s, depth, found[0], position)
     return None
 
 
@@ -173,6 +204,8 @@ def lookup_qualified(
         if relation is None:
             continue
         found = [c for c in relation.columns if c.name == name]
+        if not found and name == ROWTIME and relation.event_time is not None:
+            found = [relation.event_time]
         if len(found) > 1:
             raise AmbiguousColumn(f'column reference "{name}" is ambiguous', position=position)
         if not found:
@@ -268,7 +301,10 @@ def _qualify_hint(namespace: Namespace, name: str) -> str | None:
 
 
 def nearest_hint(scope: Scope, name: str, alias: str | None = None) -> str | None:
-    """PostgreSQL's "Perhaps you meant …" for a misspelt column."""
+    """PostgreSQL's "Perhaps you meant …" for a misspelt column; for ksqlDB's pseudo-columns, where
+    they are to be had."""
+    if name in PSEUDO:
+        return PSEUDO[name]
     best: list[str] = []
     best_distance = min(4, max(2, len(name) // 2 + 1))
     for _, s in scope.chain():

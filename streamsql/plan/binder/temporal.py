@@ -14,7 +14,7 @@ from streamsql.plan.nodes import Join
 from streamsql.plan.properties import equal_pairs, unique_keys, watermark_columns
 
 
-def is_processing_time(version: exp.Expression) -> bool:
+def is_processing_time(version: exp.Expression | None) -> bool:
     """Whether this is PROCTIME()."""
     return isinstance(version, exp.Anonymous) and str(version.this).lower() == "proctime"
 
@@ -46,7 +46,7 @@ def temporal_join(
     bare.set("version", None)
     right = bind_item(bare, env, left.namespace)
     outer = "_left" if syntax.kind == "left" else ""
-    if is_processing_time(moment):
+    if is_processing_time(moment) or _is_processing_time_column(moment, left):
         looked_up = replace(syntax, kind=f"lookup{outer}")
         return combine(left, right, looked_up, env, start, first_column)
     time = _left_time(moment, env, left)
@@ -55,6 +55,18 @@ def temporal_join(
     assert isinstance(joined.plan, Join)
     whole = _with_time(joined.plan, time, node)
     return FromItem(whole, joined.namespace)
+
+
+def _is_processing_time_column(moment: exp.Expression, left: FromItem) -> bool:
+    """Whether this is a column that a table of the left side defines AS PROCTIME()."""
+    if not isinstance(moment, exp.Column):
+        return False
+    return any(
+        column.name == moment.name and at in relation.info.proctime_columns
+        for relation in left.namespace.relations
+        if relation.info is not None and moment.table in ("", relation.alias)
+        for at, column in enumerate(relation.columns)
+    )
 
 
 def _left_time(moment: exp.Expression, env: Env, left: FromItem) -> Expr:

@@ -154,6 +154,8 @@ def _plain(plan: LogicalPlan, keys: Keys) -> tuple[LogicalPlan, Keys]:
 def _sensitive(call: AggregateCall | WindowCall) -> bool:
     if call.function.startswith("duckdb:"):
         return False
+    if call.function.startswith("duckdb:"):
+        return False
     return aggregate_of(call.function, tuple(a.type for a in call.args)).order_sensitive
 
 
