@@ -4,7 +4,7 @@ For each stateful operator: 1,000 rows come, then go again, while the state hold
 100,000, 1,000,000 (and 10,000,000 with --huge). The first figure is the processor time of a whole
 INSERT, the second that of the engine's thread for a tick of deletes (finding the rows to delete is
 another thread's); the best of some ticks, because machines are shared. Ideal: the same in every
-column.
+column. Where both sides of a join change, a figure is that of both ticks.
 
 Then 1,000 windows go by over sources that keep no rows: state and memory after 200, 600 and 1,000.
 """
@@ -25,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql_server.benchmark.closing import WINDOWED
-from streamsql_server.benchmark.cost_cases import CASES, Case
+from streamsql_server.benchmark.cost_cases import Case
+from streamsql_server.benchmark.cost_cases_ordered import CASES
 
 SIZES = (10_000, 100_000, 1_000_000)
 HUGE = 10_000_000
@@ -33,7 +34,9 @@ DELTA = 1_000
 TICKS = 9
 FILL_ROWS = 250_000
 GROWTH_MAX = 2.0
+PARTS = ("insert_ms", "delete_ms")
 COLUMNS = "id BIGINT PRIMARY KEY, k BIGINT, v BIGINT, ts TIMESTAMP"
+WATERMARK = ", WATERMARK FOR ts AS ts - INTERVAL '1 second'"
 EPOCH_US = 1_700_000_000_000_000
 
 
@@ -55,11 +58,16 @@ def _row(case: Case, sizes: tuple[int, ...]) -> dict[str, Any]:
     figures = [_child("cost", case.name, str(size)) for size in sizes]
     growth = max(
         max(f[part] for f in figures) / min(f[part] for f in figures)
-        for part in ("insert_ms", "delete_ms")
+        for part in PARTS
+        if part in figures[0]
     )
-    text = "".join(f"{f['insert_ms']:10.2f}{f['delete_ms']:10.2f}" for f in figures)
+    text = "".join(_shown(f.get(part)) for f in figures for part in PARTS)
     print(f"{case.name:34}{text}{growth:9.2f}x", flush=True)
     return {"name": case.name, "sizes": figures, "growth": growth, "why": case.why}
+
+
+def _shown(milliseconds: float | None) -> str:
+    return f"{'':10}" if milliseconds is None else f"{milliseconds:10.2f}"
 
 
 def _windows(name: str) -> dict[str, Any]:
@@ -94,43 +102,59 @@ def child(kind: str, name: str, argument: str) -> None:
 
 # one case of one size ---------------------------------------------------------------------------
 def measure(case: Case, rows: int) -> dict[str, float]:
-    """{insert_ms, delete_ms, rss_mb} of a tick of DELTA rows over a state of `rows` rows a side."""
+    """{insert_ms, delete_ms, rss_mb} of a tick of DELTA rows over a state of `rows` rows a side; no
+    delete_ms where rows only come."""
     import streamsql
 
     random = np.random.default_rng(3)
     with streamsql.connect() as db:
-        for table in ("a", "b"):
-            db.execute(f"CREATE TABLE {table} ({COLUMNS})")
-        db.execute(f"CREATE MATERIALIZED VIEW m AS {case.sql}")
+        make(db, case)
         for table in ("a", "b") if case.both else ("a",):
             for start in range(0, rows, FILL_ROWS):
                 db.insert(table, _rows(random, start, min(FILL_ROWS, rows - start), rows))
         gc.collect()
         gc.freeze()  # the collector's own passes grow with the program, not with the change
-        inserts, deletes = [], []
-        for tick in range(TICKS):
-            first = rows + tick * DELTA
-            given = _rows(random, first, DELTA, rows)
-            begin = time.process_time()
-            db.insert("a", given)
-            inserts.append(time.process_time() - begin)
-        for tick in range(TICKS):
-            first = rows + tick * DELTA
-            ids = ", ".join(map(str, range(first, first + DELTA)))
-            before = _engine_ms()
-            db.execute(f"DELETE FROM a WHERE id IN ({ids})")
-            deletes.append(_engine_ms() - before)
-    return {
-        "rows": rows, "insert_ms": min(inserts) * 1e3, "delete_ms": max(min(deletes), 1e-3),
-        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }  # fmt: skip
+        ticks = [rows + tick * DELTA for tick in range(TICKS)]
+        found = {"insert_ms": min(_insert_ms(db, case, random, f, rows) for f in ticks)}
+        if not case.append_only and not case.rising:
+            found["delete_ms"] = max(min(_delete_ms(db, case, f) for f in ticks), 1e-3)
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"rows": rows, **found, "rss_mb": rss}
 
 
-def _rows(random: np.random.Generator, first: int, count: int, state: int) -> pa.Table:
+def make(db: Any, case: Case, view: str = "m") -> None:
+    """The tables and the view of a case, empty."""
+    columns = COLUMNS + WATERMARK if case.rising else COLUMNS
+    for table in ("a", "b"):
+        db.execute(f"CREATE TABLE {table} ({columns}){' APPEND ONLY' * case.append_only}")
+    db.execute(f"CREATE MATERIALIZED VIEW {view} AS {case.sql}")
+
+
+def _insert_ms(db: Any, case: Case, random: np.random.Generator, first: int, state: int) -> float:
+    """Processor time of the insertion of DELTA rows into each table that changes."""
+    given = {table: _rows(random, first, DELTA, state, case.rising) for table in case.changes}
+    begin = time.process_time()
+    for table, rows in given.items():
+        db.insert(table, rows)
+    return (time.process_time() - begin) * 1e3
+
+
+def _delete_ms(db: Any, case: Case, first: int) -> float:
+    """The engine's processor time of the deletion of those rows again."""
+    ids = ", ".join(map(str, range(first, first + DELTA)))
+    before = _engine_ms()
+    for table in case.changes:
+        db.execute(f"DELETE FROM {table} WHERE id IN ({ids})")
+    return _engine_ms() - before
+
+
+def _rows(
+    random: np.random.Generator, first: int, count: int, state: int, rising: bool = False
+) -> pa.Table:
     """Rows whose groups lie all over a state of that many rows; those that come have one each."""
     ids = np.arange(first, first + count)
     keys = ids % (state // 10) if first < state else random.permutation(state // 10)[:count]
-    seconds = ids if first < state else random.integers(0, state, count)
+    seconds = ids if first < state or rising else random.integers(0, state, count)
     return pa.table({
         "id": ids, "k": keys, "v": random.integers(0, 1_000_000, count),
         "ts": pa.array(EPOCH_US + seconds * 1_000_000, pa.timestamp("us")),
