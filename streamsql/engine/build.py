@@ -356,6 +356,8 @@ class CatalogBuilder:
         def swap() -> None:
             alterations.end_streams(engine, built)
             engine.tables.update(built.tables)
+            for view in built.views.values():
+                view.started_us = view.started_us or engine.clock_us()
             engine.views.update(built.views)
             for oid, change in changes.items():
                 if change is not None:

@@ -72,6 +72,7 @@ class SourceRuntime:
         self.rows = 0
         self.status = "starting"
         self.error: str | None = None
+        self.started_us: int | None = None
         self.queue: IngestQueue[Arrival] = IngestQueue(QUEUE_ROWS, wake)
         self._wake = wake
         self._stop = threading.Event()
@@ -120,6 +121,7 @@ class SourceRuntime:
             return
         if self._thread is None and not self._stop.is_set():
             self.status = "running"
+            self.started_us = time.time_ns() // 1000
             self._thread = threading.Thread(
                 target=self._run, name=f"streamsql-source-{self.relation.name}", daemon=True
             )

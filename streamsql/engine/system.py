@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,8 +80,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
 }  # fmt: skip
 
-NOT_COUNTED = (None, None, None, None)
-"""rows_done, rows_estimated, progress and started of a view that is there."""
+NOT_COUNTED = (None, None, None)
+"""rows_done, rows_estimated and progress of a view that is there."""
 
 ERROR_KEY = tuple[str, str, str, str]
 Owners = Sequence[tuple[str, str]]
@@ -115,6 +116,7 @@ class SystemState:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._opened_us = time.time_ns() // 1000
         self._late: list[pa.RecordBatch] = []
         self._source_errors: list[pa.RecordBatch] = []
         self._errors: dict[ERROR_KEY, list[int]] = {}
@@ -288,12 +290,13 @@ class SystemState:
                 state = "suspended"
             error = None if failure is None else str(failure)
             name, sql = view.relation.name, view.relation.sql
-            rows.append((oid, "materialized view", name, sql, state, *NOT_COUNTED, error))
+            started = view.started_us or self._opened_us
+            rows.append((oid, "materialized view", name, sql, state, *NOT_COUNTED, started, error))
         for oid, source in list(self.engine.sources.items()):
             name, sql = source.relation.name, source.relation.sql
             state = "suspended" if source.status == "paused" else source.status
-            rows.append((oid, "source", name, sql, state, source.rows, None, None, None,
-                         source.error))  # fmt: skip
+            rows.append((oid, "source", name, sql, state, source.rows, None, None,
+                         source.started_us, source.error))  # fmt: skip
         return rows
 
     def _operator_rows(self) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import UndefinedObject, UndefinedSchema
-from streamsql.core.types import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMPTZ, SqlType
+from streamsql.core.types import BIGINT, BOOLEAN, TEXT, TIMESTAMPTZ, SqlType
 from streamsql.dialect.statements import Describe, Name, ShowCreate, ShowObjects
 from streamsql.engine.activity import now
 from streamsql.engine.api import Result, ResultColumn
@@ -48,11 +48,8 @@ SHAPES: dict[str, Columns] = {
         ("Id", BIGINT),
         ("Kind", TEXT),
         ("Relation", TEXT),
-        ("Statement", TEXT),
         ("State", TEXT),
-        ("Rows Done", BIGINT),
-        ("Rows Estimated", BIGINT),
-        ("Progress", DOUBLE),
+        ("Rows", TEXT),
         ("Started", TIMESTAMPTZ),
         ("Error", TEXT),
     ),
@@ -78,6 +75,22 @@ SHAPES: dict[str, Columns] = {
 }
 
 
+def _jobs(session: Session) -> Rows:
+    """streamsql.jobs, as wide as a window: without the statements."""
+    rows = []
+    columns = (c.to_pylist() for c in session.engine.system.table("jobs").columns)
+    for job in zip(*columns, strict=True):
+        number, kind, relation, _, state, done, estimated, progress, started, error = job
+        counted = "" if done is None else f"{done:,}"
+        if estimated is not None:
+            counted += f" of {estimated:,}"
+        if progress is not None:
+            counted += f" ({progress:g} %)"
+        second = started and started.replace(microsecond=0)
+        rows.append((number, kind, relation, state, counted, second, error))
+    return rows
+
+
 def _rows(session: Session, statement: ShowObjects) -> Rows:
     kind = statement.kind
     if kind in RELATION_KINDS:
@@ -90,8 +103,7 @@ def _rows(session: Session, statement: ShowObjects) -> Rows:
     if kind == "databases":
         return [(DATABASE,)]
     if kind == "jobs":
-        jobs = session.engine.system.table("jobs")
-        return list(zip(*(c.to_pylist() for c in jobs.columns), strict=True))
+        return _jobs(session)
     if kind == "indexes":
         return _indexes(session, statement.relation)
     if kind == "functions":

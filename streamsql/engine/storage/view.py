@@ -40,6 +40,7 @@ class ViewState:
         self.log = ChangeLog(version)
         self.indexes: dict[int, KeyIndex] = {}
         self.broken: Exception | None = None
+        self.started_us: int | None = None  # None: since the database was opened
 
     @property
     def exact_identity(self) -> tuple[int, ...] | None:
