@@ -132,8 +132,9 @@ def converted_log(
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         hidden = [batch.column(i) for i in range(width, batch.num_columns)]
-        fields = [*relation.columns.arrow, *list(batch.schema)[width:]]
-        return make_batch([*columns.of(batch), *hidden], pa.schema(fields), batch.num_rows)
+        values = [*columns.of(batch), *hidden]
+        fields = [(f"c{i}", column.type) for i, column in enumerate(values)]  # as `Schema.arrow`
+        return make_batch(values, pa.schema(fields), batch.num_rows)
 
     return log.converted(convert)
 
