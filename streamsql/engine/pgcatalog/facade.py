@@ -167,7 +167,8 @@ def _is_about_catalog(tree: exp.Expression) -> bool:
             return False
         elif isinstance(node, exp.Anonymous):
             name = node.name.lower()
-            session |= name in CATALOG_FUNCTIONS or name in SESSION_SPECIALS
+            known = name in CATALOG_FUNCTIONS or name in SESSION_SPECIALS
+            session |= known and name != "age"  # which timestamps have too
             compiled = is_known(name) or name in SPECIAL_FUNCTIONS
             if not compiled and tree.find(exp.Table) is None:
                 return False

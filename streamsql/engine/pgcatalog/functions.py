@@ -128,6 +128,17 @@ _FORMAT_TYPE = (
     " FROM pgc.pg_type l WHERE l.oid = {0})"
 )
 
+def _age_type(arguments: Sequence[Typed]) -> int:
+    return t.INT4 if len(arguments) == 1 else t.INTERVAL_OID
+
+
+def _age(context: Context, arguments: Sequence[str]) -> str:
+    """age(xid), and age(timestamp, timestamp) as in `age(now(), query_start)`."""
+    if len(arguments) == 1:
+        return "0"
+    return f"age({', '.join(f'CAST({a} AS TIMESTAMP)' for a in arguments)})"
+
+
 CATALOG_FUNCTIONS: dict[str, Function] = {
     # names and definitions
     "format_type": Function(t.TEXT_OID, _FORMAT_TYPE, (t.OID, t.INT4), counts=(2,)),
@@ -317,7 +328,7 @@ CATALOG_FUNCTIONS: dict[str, Function] = {
     "pg_advisory_xact_lock": _constant(t.VOID, "''"),
     "pg_try_advisory_xact_lock": _constant(t.BOOL, "true"),
     "pg_blocking_pids": _constant(1007, "CAST([] AS INTEGER[])", 1),
-    "age": Function(t.INT4, "0", (0,), counts=(1,)),
+    "age": Function(_age_type, _age, (0,), counts=(1, 2)),
     "mxid_age": Function(t.INT4, "0", (0,), counts=(1,)),
     "set_config": Function(t.TEXT_OID, "{1}", (t.TEXT_OID, t.TEXT_OID, t.BOOL), counts=(3,)),
     "has_search_path": _constant(t.BOOL, "true"),
