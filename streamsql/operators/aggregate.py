@@ -270,9 +270,16 @@ class Aggregate(Operator):
                 ]
             ),
             "freed": freed if self.keys else "never: it is one row",
+            "how": self._how(),
             "detail": aggregate_text(self.key_schema, self.folding.calls, self.input_schema)
             + (", on window close" if self.on_close else ""),
         }
+
+    def _how(self) -> str:
+        """How a tick is folded in, for EXPLAIN (VERBOSE)."""
+        if self.keys and self.folding.exact:
+            return "in two phases: a large tick's rows among themselves, then into the groups"
+        return "" if self.keys else "a tick's rows among themselves, then into the one row"
 
 
 def _without_equal_pairs(out: Delta, pairs: npt.NDArray[np.int64]) -> Delta:

@@ -28,6 +28,7 @@ from streamsql.operators.loops import windows as window_loops
 from streamsql.operators.time_window import closes_by, grid_of
 from streamsql.operators.window_grid import Grid, exact_us
 from streamsql.plan import nodes as plan
+from streamsql.plan.render import interval_text
 from streamsql.plan.visit import map_aggregate, remap_columns, row_columns
 
 START, END, TIME = -1, -2, -3
@@ -81,6 +82,10 @@ class PaneAggregate(Aggregate):
     @property
     def name(self) -> str:
         return f"{self.grid.kind.capitalize()} aggregate"
+
+    def _how(self) -> str:
+        pane = interval_text(0, 0, self.pane_us)
+        return f"each row once into its pane of {pane}, then the panes into their windows"
 
     def _fold(self, step: Step, delta: Delta) -> tuple[Int64Array, Cells]:
         times, valid = finite_times(delta.batch.column(self.time_column))

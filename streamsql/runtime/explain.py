@@ -28,7 +28,8 @@ def explain(
     is called now; the plan tells the name that it had, and of older layouts the layout's OID.
     """
     names = {**dict(relation_names(compiled.plan)), **(relations or {})}
-    facts = {n.id: node_facts(n, names, analyze, verbose) for n in compiled.nodes}
+    own = frozenset(n.id for n in compiled.nodes)
+    facts = {n.id: node_facts(n, names, analyze, verbose, own) for n in compiled.nodes}
     if format == "json":
         return [json.dumps(_nested(compiled, facts, compiled.output), ensure_ascii=False)]
     if format == "dot":
@@ -47,8 +48,25 @@ def relation_names(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
             yield node.relation_id, node.name
 
 
-def node_facts(node: Node, names: dict[int, str], analyze: bool, verbose: bool) -> dict[str, Any]:
-    """What EXPLAIN tells of one node, in the order of telling."""
+def _verbose(node: Node, said: Mapping[str, str], own: frozenset[int]) -> dict[str, Any]:
+    """How the node saves work: what it adds up first, that its rows are only ever added, and who
+    else reads it."""
+    facts: dict[str, Any] = {}
+    if said.get("how"):
+        facts["how"] = said["how"]
+    if node.operator.append_only:
+        facts["append only"] = True
+    others = sum(1 for consumer, _ in node.consumers if consumer not in own)
+    if others and own:
+        facts["shared"] = others
+    return facts
+
+
+def node_facts(
+    node: Node, names: dict[int, str], analyze: bool, verbose: bool,
+    own: frozenset[int] = frozenset(),
+) -> dict[str, Any]:  # fmt: skip
+    """What EXPLAIN tells of one node, in the order of telling. own: the nodes of the view."""
     operator = node.operator
     said = operator.explain()
     facts: dict[str, Any] = {"operator": operator.name, "node": node.id}
@@ -69,6 +87,7 @@ def node_facts(node: Node, names: dict[int, str], analyze: bool, verbose: bool) 
         if m.errors:
             facts["errors"] = m.errors
     if verbose:
+        facts.update(_verbose(node, said, own))
         facts["state rows"], facts["state bytes"] = operator.state_rows(), operator.state_bytes()
         facts["watermark"] = watermark_text(node.watermark)
         facts["columns"] = ", ".join(f"{c.name or '?'} {c.type}" for c in operator.schema)
@@ -109,6 +128,13 @@ def _details(facts: dict[str, Any]) -> list[str]:
     if "state" in facts:
         freed = f"; freed {facts['freed']}" if "freed" in facts else ""
         lines.append(f"keeps {facts['state']}{freed}")
+    if "how" in facts:
+        lines.append(f"how: {facts['how']}")
+    if facts.get("append only"):
+        lines.append("append only: rows come and never go, so that nothing is kept for retractions")
+    if "shared" in facts:
+        readers = "operator" if facts["shared"] == 1 else "operators"
+        lines.append(f"shared: {facts['shared']} {readers} of other views read it too")
     if "steps" in facts:
         lines.append(
             f"{facts['rows in']} rows in, {facts['rows out']} out, {facts['steps']} steps, "

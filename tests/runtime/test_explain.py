@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import streamsql
 from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.schema import Schema
@@ -93,6 +94,46 @@ def test_verbose_and_analyze_add_state_and_counters() -> None:
     assert "2 rows in, 1 out" in text
     assert "holds 1 rows" in text
     assert "label: aggregate-" in text
+
+
+@pytest.mark.parametrize(("sql", "line"), [
+    ("SELECT k, sum(v) FROM t0 GROUP BY k", "how: in two phases: a large tick's rows among"),
+    ("SELECT count(*) FROM t0", "how: a tick's rows among themselves, then into the one row"),
+    ("SELECT window_start, count(*) FROM HOP(t0, ts, INTERVAL '10 seconds', INTERVAL '1 minute') "
+     "GROUP BY window_start", "how: each row once into its pane of 00:00:10, then the panes into"),
+    ("SELECT k, s, count(*) FROM t0 GROUP BY ROLLUP (k, s)", "how: each row once into a tick's finest"),
+])  # fmt: skip
+def test_verbose_says_how_a_tick_is_added_up(sql: str, line: str) -> None:
+    assert any(line in told for told in lines_of(sql, verbose=True))
+    assert not any("how:" in told for told in lines_of(sql))
+
+
+def test_verbose_says_what_grows_only_and_what_is_shared() -> None:
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE e (k INT, v INT) APPEND ONLY; CREATE TABLE t (k INT, w INT)")
+
+        def told(query: str) -> list[str]:
+            sql = f"EXPLAIN (VERBOSE) CREATE MATERIALIZED VIEW x AS {query}"
+            return [row[0] for row in db.execute(sql).fetchall()]
+
+        def grows(query: str) -> int:
+            return sum("append only:" in line for line in told(query))
+
+        union = "SELECT k, v FROM e UNION ALL SELECT v, k FROM e"
+        assert grows(f"SELECT DISTINCT k FROM ({union}) q WHERE v > 1") >= 4
+        assert grows("SELECT e.k, f.v, unnest(ARRAY[1, f.v]) FROM e JOIN e f ON e.k = f.k") >= 5
+        assert grows("SELECT * FROM e WHERE EXISTS (SELECT 1 FROM e f WHERE f.k = e.v)") >= 2
+        assert grows("SELECT k, w FROM t") == 0
+        assert not any(
+            "shared:" in line for line in told("SELECT e.v, w FROM e JOIN t ON e.k = t.k")
+        )
+        db.execute("CREATE MATERIALIZED VIEW one AS SELECT e.v, w FROM e JOIN t ON e.k = t.k")
+        shared = [
+            line
+            for line in told("SELECT e.v + 1, w FROM e JOIN t ON e.k = t.k")
+            if "shared:" in line
+        ]
+        assert any("1 operator of other views read it too" in line for line in shared)
 
 
 def test_json_nests_and_dot_has_an_edge_for_every_input() -> None:
