@@ -431,3 +431,34 @@ def test_plain_views_over_older_columns_use_the_index(db, rows, indexed):
     sql = "SELECT id, n FROM p WHERE k = 7 AND id < 300"
     assert "Index Lookup using i (k = 7)" in plan(db, sql)
     assert [r[0] for r in sorted(rows(sql))] == [7, 107, 207]
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "looks_up"),
+    [
+        ("k = ANY($1)", [[5, 7]], True),
+        ("k = ANY($1)", [[5]], True),
+        ("k = ANY($1)", [[5, None]], True),
+        ("k = ANY($1::smallint[])", [[5, 7]], True),
+        ("s = ANY($1)", [["s1", "s39"]], True),
+        ("k = ANY($1)", [[]], False),
+        ("k = ANY($1)", [None], False),
+        ("k <> ALL($1) AND id < 9", [[5, 7]], True),
+        ("NOT k = ANY($1)", [[5, None]], False),
+    ],
+)
+def test_an_array_parameter_is_a_list_of_keys(db, rows, indexed, condition, values, looks_up):
+    db.execute("CREATE TABLE bare AS SELECT * FROM t; CREATE INDEX j ON t (id)")
+
+    def lookups():
+        return rows("SELECT sum(lookups) FROM streamsql.indexes")[0][0]
+
+    before = lookups()
+    found = rows(f"SELECT id FROM t WHERE {condition}", values)
+    assert (lookups() > before) == looks_up
+    # a function of two columns: neither an index nor a list answers it
+    array = "$1::text[]" if condition.startswith("s") else "$1::bigint[]"
+    beside = condition.replace("::smallint[]", "").replace(
+        "$1", f"CASE WHEN id > 0 THEN {array} END"
+    )
+    assert found == rows(f"SELECT id FROM bare WHERE {beside}", values)
