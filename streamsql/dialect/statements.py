@@ -136,8 +136,7 @@ class CreateSchema(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Statement):
-    """kind: table | source | view | materialized view | schema | sink | index | subscription | …
-    made_by_query: in the dialect, the kind's word is also that of a materialized view."""
+    """kind: table | source | view | schema | … made_by_query: also said of materialized views."""
 
     kind: str
     names: tuple[Name, ...]
@@ -228,8 +227,7 @@ class Transaction(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Subscribe(Statement):
-    """SUBSCRIBE [TO] {relation | (query)}. as_of, up_to: a version as it is written, or an
-    expression that gives one. limit: it ends after so many rows."""
+    """SUBSCRIBE. as_of, up_to: a version, or an expression for one. limit: of rows."""
 
     relation: Name | None = None
     query: exp.Expression | None = None
