@@ -455,4 +455,4 @@ def check_inputs_run(relation: Relation, catalog: Catalog) -> None:
 
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:
     """The request with the states of its new tables."""
-    return replace(request, new_tables=built.tables)
+    return replace(request, new_tables=built.tables, catalog=built.catalog)

@@ -138,7 +138,9 @@ class Committer:
                         )
                     if was_altered(write, table.relation):
                         raise conflict()  # bound before an ALTER TABLE
-                    resolved = write.resolve(TableImage(table))
+                    resolved = write.resolve(TableImage(table, None, request.keys_of(table)))
+                    if table.indexes and engine.replay_us is None:
+                        table.check_indexes(resolved.insert, request.dropped)
                     if resolved.retract.num_rows or resolved.insert.num_rows:
                         change = table.prepare(resolved.retract, resolved.insert, tick.now_us)
                         table.apply(change, tick.version, engine.keep(table.relation))

@@ -11,10 +11,12 @@ import pyarrow as pa
 from streamsql.core.delta import Delta
 from streamsql.core.errors import SerializationFailure, UniqueViolation
 from streamsql.core.schema import Schema
-from streamsql.engine.ddl import DdlOp
+from streamsql.engine.catalog import Catalog
+from streamsql.engine.ddl import DdlOp, DropRelation
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.pending import PendingWrites, TableImage
-from streamsql.engine.relations import Relation
+from streamsql.engine.indexes import all_keys
+from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.table import TableChange, TableState
 from streamsql.engine.storage.watermarks import WatermarkState
 
@@ -102,7 +104,7 @@ class CommitRequest:
     new_tables: the (empty) states of tables made by `ddl`. force: make a tick even if nothing
     changes. version: of the tick, filled in by the engine. job: whose end it is.
     ahead: table → how many of its rows are further ahead of the clock than `max_future` allows;
-    filled in too.
+    filled in too. catalog: with `ddl` done.
     """
 
     writes: Sequence[Write] = ()
@@ -112,6 +114,21 @@ class CommitRequest:
     version: int = 0
     job: Any = None
     ahead: dict[str, int] = field(default_factory=dict)
+    catalog: Catalog | None = None
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """OIDs of what it drops."""
+        return frozenset(op.oid for op in self.ddl if isinstance(op, DropRelation))
+
+    def keys_of(self, table: TableState) -> tuple[Key, ...] | None:
+        """What rows of a table are unique by, if the request may have changed it."""
+        relation = None
+        if self.catalog is not None:
+            relation = self.catalog.relations.get(table.relation.oid)
+        if relation is None or self.catalog is None:
+            return None
+        return all_keys(relation, self.catalog)
 
 
 @dataclass

@@ -273,11 +273,10 @@ class Session:
         transaction = self.transaction
         if transaction is None:
             return self.engine.read_view()
-        if self.given is None:
-            return self.engine.read_view(transaction.pin(), transaction.writes, transaction.stored)
-        writes = self.given.writes
+        writes = transaction.writes if self.given is None else self.given.writes
         view = self.engine.read_view(transaction.pin(), writes, transaction.stored)
-        return view_with(view, self.given.rows)
+        view = replace(view, dropped=transaction.dropped)
+        return view if self.given is None else view_with(view, self.given.rows)
 
     def table(self, oid: int) -> TableState | None:
         """The state of a table that this session sees."""

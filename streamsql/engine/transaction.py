@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from streamsql.core.errors import InvalidSavepoint
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.ddl import CreateRelation, DdlOp, DropRelation
-from streamsql.engine.dml.pending import PendingWrites
+from streamsql.engine.dml.pending import PendingWrites, TableImage
 from streamsql.engine.engine import Engine
+from streamsql.engine.indexes import all_keys
 from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.view import Stored
 from streamsql.engine.requests import CommitRequest, PreparedWrite
@@ -62,6 +63,18 @@ class Transaction:
         """Materialized views made in this transaction."""
         created = (op.relation for op in self.ddl if isinstance(op, CreateRelation))
         return frozenset(r.oid for r in created if r.kind == "materialized_view")
+
+    @property
+    def dropped(self) -> frozenset[int]:
+        """OIDs of what was dropped in this transaction."""
+        return frozenset(op.oid for op in self.ddl if isinstance(op, DropRelation))
+
+    def image(self, table: TableState) -> TableImage:
+        """The table as constraint checks of this transaction see it."""
+        keys = None
+        if self.fork is not None and table.relation.oid in self.fork.relations:
+            keys = all_keys(self.fork.relations[table.relation.oid], self.fork)
+        return TableImage(table, self.pending(table), keys)
 
     def pin(self) -> int:
         """The version that is read, from now on fixed."""

@@ -59,7 +59,7 @@ def insert_do_nothing(image: TableImage, rows: pa.RecordBatch, keys: Sequence[Ke
         keep &= first_of_key(rows, key.columns)
         if not keep.all():
             rows = rows.filter(pa.array(keep))
-    if len(keys) < len(image.table.keys):
+    if len(keys) < len(image.keys):
         check_unique(image, rows, image.table.no_rows())
     return Resolved(image.table.no_rows(), rows, rows.num_rows)
 
@@ -114,7 +114,7 @@ def check_unique(image: TableImage, insert: pa.RecordBatch, retract: pa.RecordBa
     Raises: UniqueViolation (23505) with PostgreSQL's words.
     """
     n = image.table.num_columns
-    for key in image.table.keys:
+    for key in image.keys:
         first = first_of_key(insert, key.columns)
         if not first.all():
             raise duplicate_key(image.table.relation, key, insert, int(np.argmin(first)))

@@ -85,13 +85,14 @@ def carry_out(session: Session, table: TableState, write: ResolvingWrite) -> Res
         return write.resolved
     transaction.pin()
     pending = transaction.pending(table)
-    if was_altered(write, table.relation):
+    if was_altered(write, transaction.catalog.relations.get(write.relation_id, table.relation)):
         raise conflict()
     with session.engine.lock:
         try:
-            resolved = write.resolve(TableImage(table, pending))
+            resolved = write.resolve(transaction.image(table))
         except StaleRead:
             raise conflict() from None
+    table.check_indexes(resolved.insert, transaction.dropped)
     transaction.writes[table.relation.oid] = pending.add(resolved.retract, resolved.insert)
     return resolved
 

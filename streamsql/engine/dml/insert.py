@@ -364,8 +364,9 @@ class InsertWrite:
         table = session.table(oid)
         if table is None:
             return  # dropped: the commit says so
-        pending = None if session.transaction is None else session.transaction.pending(table)
-        image, key = TableImage(table, pending), clause.keys[0].columns
+        transaction = session.transaction
+        image = TableImage(table) if transaction is None else transaction.image(table)
+        key = clause.keys[0].columns
         self.answer = answer(
             session, clause.query, image, key, self.bound.maker, self.rows, self.values
         )

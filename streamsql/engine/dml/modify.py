@@ -312,7 +312,7 @@ class ModifyWrite:
 
     def _touches_keys(self, image: TableImage) -> bool:
         changed = {*self.bound.assigned, *self.bound.defaulted, *self.bound.maker.generated}
-        return any(changed & set(key.columns) for key in image.table.keys)
+        return any(changed & set(key.columns) for key in image.keys)
 
 
 class TruncateWrite:

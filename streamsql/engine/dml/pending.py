@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import SerializationFailure
 from streamsql.engine.catalog import OidCounter
+from streamsql.engine.relations import Key
 from streamsql.engine.storage.table import TableState, row_ids
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import any_null, hash_columns
@@ -92,12 +93,24 @@ def with_provisional_ids(table: TableState, rows: pa.RecordBatch) -> pa.RecordBa
 class TableImage:
     """A table with pending writes on top, as constraint checks see it.
 
-    Used under the state lock, or by the engine thread.
+    Used under the state lock, or by the engine thread. keys: what rows are unique by, where that
+    is not what the table knows (None): the same transaction has changed it.
     """
 
-    def __init__(self, table: TableState, pending: PendingWrites | None = None) -> None:
+    def __init__(
+        self,
+        table: TableState,
+        pending: PendingWrites | None = None,
+        keys: tuple[Key, ...] | None = None,
+    ) -> None:
         self.table = table
         self.pending = pending or PendingWrites.none(table)
+        self._keys = keys
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The constraints that rows must keep."""
+        return self.table.keys if self._keys is None else self._keys
 
     def matches(
         self, columns: tuple[int, ...], batch: pa.RecordBatch

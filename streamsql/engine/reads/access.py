@@ -74,7 +74,7 @@ class Condition:
 
 
 # --- understanding a predicate ------------------------------------------------------------------
-def accesses(predicate: Expr, state: State) -> list[Access]:
+def accesses(predicate: Expr, state: State, indexes: Sequence[KeyIndex]) -> list[Access]:
     """The ways to find the rows of a predicate, the one that says most of the key first."""
     conditions = list(conditions_of(conjuncts(predicate)))
     if not conditions:
@@ -87,7 +87,7 @@ def accesses(predicate: Expr, state: State) -> list[Access]:
         access = fit(None, identity_name(state), keys, conditions)
         if access is not None and len(access.equal) == len(keys):
             found.append(access)
-    found += [fit(i, i.name, i.keys, conditions) for i in state.indexes.values()]
+    found += [fit(i, i.name, i.keys, conditions) for i in indexes]
     return sorted((a for a in found if a is not None), key=lambda a: a.worth, reverse=True)
 
 

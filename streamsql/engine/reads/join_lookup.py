@@ -111,7 +111,9 @@ def over_scan(expr: Expr, plan: LogicalPlan) -> Expr:
     return expr
 
 
-def join_access(pairs: Sequence[Equality], plan: LogicalPlan, state: State) -> JoinAccess | None:
+def join_access(
+    pairs: Sequence[Equality], plan: LogicalPlan, state: State, indexes: Sequence[KeyIndex]
+) -> JoinAccess | None:
     """The index that most of the equalities are about."""
     by_key = {plain(over_scan(p.found, plan)): p.driving for p in pairs}
     best: JoinAccess | None = None
@@ -122,7 +124,7 @@ def join_access(pairs: Sequence[Equality], plan: LogicalPlan, state: State) -> J
         if all(k in by_key for k in keys):
             found = tuple(by_key[k] for k in keys)
             return JoinAccess(None, identity_name(state), keys, found)
-    for index in state.indexes.values():
+    for index in indexes:
         used: list[Expr] = []
         for key in index.keys:
             if key not in by_key:

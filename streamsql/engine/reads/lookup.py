@@ -37,7 +37,7 @@ from streamsql.engine.reads.join_lookup import (
     scan_below,
     through,
 )
-from streamsql.engine.reads.view import ReadView, Snapshot
+from streamsql.engine.reads.view import ReadView, Snapshot, usable
 from streamsql.engine.storage.key_index import KeyIndex, Range
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import (
@@ -240,7 +240,7 @@ class Lookups:
         if snapshot is None or snapshot.layout is not None:
             return None
         state = snapshot.state
-        access = join_access(pairs, plan, state)
+        access = join_access(pairs, plan, state, snapshot.indexes)
         if access is None:
             return None
         asked = join_questions(access, rows, driving.schema, asker.now_us, asker.timezone)
@@ -274,7 +274,7 @@ class Lookups:
         if snapshot is None or inside is None:
             return None
         with self.asker.view.lock:  # type: ignore[attr-defined]
-            ways = accesses(inside, snapshot.state)
+            ways = accesses(inside, snapshot.state, snapshot.indexes)
             later = snapshot.changes() if ways else None
             if later is None:
                 return None
@@ -332,7 +332,7 @@ def _in_order(plan: LogicalPlan, asker: Asker) -> tuple[LogicalPlan, ReadView] |
     if not isinstance(node, Scan) or len(sorts) != 1:
         return None
     snapshot = asker.view.snapshot(node.relation_id)
-    if snapshot is None or not snapshot.state.indexes or snapshot.pending is not None:
+    if snapshot is None or not snapshot.indexes or snapshot.pending is not None:
         return None
     if snapshot.layout is not None:
         return None
@@ -409,7 +409,7 @@ def _first_rows(
     parts = [] if predicate is None else conjuncts(predicate)
     conditions = list(conditions_of(parts))
     state = snapshot.state
-    for index in state.indexes.values():
+    for index in snapshot.indexes:
         access = fit(index, index.name, index.keys, conditions)
         access = access or Access(index, index.name, index.keys, ())
         fixed = len(access.equal)
@@ -448,7 +448,9 @@ def explained(plan: LogicalPlan, states: Mapping[int, State]) -> LogicalPlan:
     if isinstance(plan, Filter):
         below = filtered_scan(plan)
         state = None if below is None else states.get(below[0].relation_id)
-        ways = [] if below is None or state is None else accesses(below[1], state)
+        ways = []
+        if below is not None and state is not None:
+            ways = accesses(below[1], state, usable(state))
         if below is None or not ways:
             return plan
         return with_scan(plan, replace(below[0], access=access_text(ways[0], below[0].schema)))

@@ -13,6 +13,7 @@ from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import PendingWrites
 from streamsql.engine.layouts import Layout, LayoutRows
 from streamsql.engine.storage.changelog import ChangeLog, rewind
+from streamsql.engine.storage.key_index import KeyIndex
 from streamsql.engine.storage.table import TableState, rewind_rows
 from streamsql.engine.storage.view import ViewState
 from streamsql.functions.expressions import ColumnRef, Expr, columns_used, transform
@@ -50,15 +51,27 @@ class Stored(Protocol):
         ...
 
 
+def usable(state: TableState | ViewState, dropped: frozenset[int] = frozenset()) -> list[KeyIndex]:
+    """The indexes that rows may be looked up in: not those that a transaction has dropped, nor
+    those with an expression that fails on a row, which a query has to meet."""
+    return [i for i in state.indexes.values() if not i.failing and i.oid not in dropped]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The rows of one table or view as a query sees them, not read yet. layout: the older columns
-    under which it is read, if any."""
+    under which it is read, if any. dropped: OIDs of indexes that are not to be used."""
 
     state: TableState | ViewState
     version: int
     pending: PendingWrites | None = None
     layout: Layout | None = None
+    dropped: frozenset[int] = frozenset()
+
+    @property
+    def indexes(self) -> list[KeyIndex]:
+        """Those that a query may look rows up in."""
+        return usable(self.state, self.dropped)
 
     def over_state(self, predicate: Expr) -> Expr | None:
         """A condition over what is read, over the columns of the state; None if one is gone."""
@@ -100,7 +113,7 @@ class ReadView:
     lock: the state lock. stored: relation → its rows. virtual: relation → its rows, computed now
     (system relations, bounded reads of sources). slots: the versions that single relations name
     with FOR SYSTEM_TIME AS OF; their ids say which (`slot_of`). given: rows of ids (< 0) that stand
-    for look-ups."""
+    for look-ups. dropped: OIDs of indexes that the transaction has dropped."""
 
     version: int
     stored: Callable[[int], Stored | None]
@@ -109,6 +122,7 @@ class ReadView:
     pending: Mapping[int, PendingWrites] = field(default_factory=dict)
     slots: tuple[int, ...] = ()
     given: Mapping[int, pa.Table] = field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
 
     def snapshot(self, relation_id: int) -> Snapshot | None:
         """The rows of a table or view; None for what is computed when it is read."""
@@ -124,8 +138,8 @@ class ReadView:
         if slot is None:
             if pending is not None and isinstance(state, TableState):
                 pending.check_layout(state)
-            return Snapshot(state, self.version, pending, layout)
-        return Snapshot(state, self.slots[slot], None, layout)
+            return Snapshot(state, self.version, pending, layout, self.dropped)
+        return Snapshot(state, self.slots[slot], None, layout, self.dropped)
 
     def tables(self, relations: Iterable[int]) -> dict[int, pa.Table]:
         """The rows of these relations, all of the same version; schemas with hidden columns.

@@ -143,6 +143,13 @@ class TableState:
         probe, rows = self.store.probe(key, batch, list(batch_columns), null_safe=null_safe)
         return probe, self.store.take(rows)
 
+    def check_indexes(self, rows: pa.RecordBatch, dropped: frozenset[int] = frozenset()) -> None:
+        """New rows (at least the user's columns) have a place in every index but those that are
+        dropped. Raises: errors of the indexes' expressions."""
+        for index in self.indexes.values():
+            if index.oid not in dropped:
+                index.check(rows)
+
     def index_keys(self) -> None:
         """Make now what the first write would make: the indexes that keys are looked up by."""
         self.store.merge()
