@@ -30,6 +30,8 @@ CHANGES = {
     "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g",
     "replace_columns": "CREATE OR REPLACE MATERIALIZED VIEW a AS "
     "SELECT g, count(*) AS n, sum(v) AS s, min(id) AS low FROM t GROUP BY g",
+    "replace_suspended": "CREATE OR REPLACE MATERIALIZED VIEW a AS "
+    "SELECT g, count(*) AS n, max(v) AS s FROM t GROUP BY g",
     "replace_plain": "CREATE OR REPLACE VIEW p AS SELECT id, v FROM t WHERE v > 4",
     "resume": "ALTER MATERIALIZED VIEW a RESUME",
     "add": "ALTER TABLE t ADD COLUMN x INT NOT NULL DEFAULT 5",
@@ -49,6 +51,7 @@ CHANGES = {
 }
 BEFORE = {
     "resume": "ALTER MATERIALIZED VIEW a SUSPEND; UPDATE t SET v = v + 1 WHERE g = 3",
+    "replace_suspended": "ALTER MATERIALIZED VIEW a SUSPEND; UPDATE t SET v = v + 1 WHERE g = 3",
     "drop_not_null": "ALTER TABLE t ALTER COLUMN v SET NOT NULL",
     "type_indexed": "DROP VIEW p CASCADE; CREATE VIEW p AS SELECT v, g FROM t; "
     "CREATE MATERIALIZED VIEW c AS SELECT sum(v) AS k FROM p; CREATE INDEX ti ON t (g, (id + 1))",
@@ -225,7 +228,7 @@ def test_a_cancelled_change_leaves_nothing(change, db, beside):
     assert list(db.engine.catalog.user_relations()) == definitions
     store = db.engine.tables[db.engine.catalog.get("public", "t").oid].store
     assert not store.on_apply and len(store.on_move) == 1 + (change == "type_indexed")
-    if change == "resume":
+    if change in ("resume", "replace_suspended"):
         db.execute(CHANGES[change])
     whole(db)
 

@@ -19,7 +19,7 @@ from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateView
 from streamsql.engine import views
 from streamsql.engine.api import Result
-from streamsql.engine.catalog import check_runs, describe
+from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import CreateRelation, DdlOp
 from streamsql.engine.definitions import check_options
 from streamsql.engine.names import qualified, referenced_relations
@@ -152,7 +152,8 @@ def bind_definition(
 def replacing(
     session: Session, old: Relation, new: Relation, bases: tuple[Relation, ...]
 ) -> list[DdlOp]:
-    """CREATE OR REPLACE: the new definition, and all that reads the view bound and filled anew.
+    """CREATE OR REPLACE: the new definition, and all that reads the view bound and filled anew. A
+    view that was suspended runs again, and with it what was suspended because of it.
 
     Raises: InvalidTableDefinition (42P16) with the dependents that can not be bound any more.
     """
@@ -160,12 +161,12 @@ def replacing(
     every = catalog.drop_set([old])
     if any(r.oid in new.depends_on for r in every):
         raise InvalidTableDefinition(f'infinite recursion detected in relation "{old.name}"')
-    check_runs(old)
     redefinition = Redefinition(catalog)
     for layout in catalog.layouts.values():
         if layout.of == old.oid:
             redefinition.layouts[layout.oid] = layout.follow(old.columns, new.columns)
-    redefinition.change(new)
+    stopped = {} if old.suspended is None else {"suspended": old.suspended}
+    redefinition.change(replace(new, extra={**new.extra, **stopped}))  # it runs when it is filled
     failing: list[tuple[Relation, str]] = []
     again: list[DdlOp] = [CreateRelation(new, replaces=True, bases=bases)]
     gone: set[int] = set()
@@ -207,6 +208,9 @@ def rebound_reader(
     before = redefinition.after.relations[reader.oid].columns
     ops = rebind_all(redefinition, [reader])
     after = redefinition.after.relations[reader.oid]
+    if after.suspended == old.oid and after.kind == "materialized_view":
+        extra = {k: v for k, v in after.extra.items() if k != "suspended"}
+        return (CreateRelation(replace(after, extra=extra), replaces=True),)
     if after.suspended is not None and after.columns.types != before.types:
         raise ObjectNotInPrerequisiteState(
             "it is suspended, and the rows it holds have other columns"
