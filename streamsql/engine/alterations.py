@@ -305,7 +305,7 @@ def end_streams(engine: Engine, built: Built) -> None:
         error = ObjectNotInPrerequisiteState(
             f'relation "{old.name}" was altered', hint="SUBSCRIBE again."
         )
-        if old.columns.types != new.columns.types:
+        if old.columns.types != new.columns.types or old.layout != new.layout:
             end_readers(engine, oid, error)
         elif oid in built.replaced or new.suspended != old.suspended:
             _end_queries(engine, oid, error)

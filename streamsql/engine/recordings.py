@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from streamsql.core.errors import DataCorrupted, DiskError, StreamSqlError, UndefinedObject
-from streamsql.core.schema import Schema
 from streamsql.engine import logs
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.change_store import ChangeStore, KeptChange
-from streamsql.engine.subscriptions import Event, Subscription
+from streamsql.engine.subscriptions import Event, Subscription, visible
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
@@ -28,16 +27,21 @@ def source_oid(subscription: Relation) -> int:
 class Recording(Subscription):
     """The changes of one subscription: a subscriber of the hub that keeps what it is given.
 
-    relation: its catalog entry. store: the changes. gone: it was dropped.
+    relation: its catalog entry. store: the changes. layout: of the relation that they are about.
+    since: the version from which on a new one keeps them. gone: it was dropped.
     """
 
-    def __init__(self, engine: Engine, relation: Relation, columns: Schema) -> None:
-        super().__init__(source_oid(relation), len(columns))
+    def __init__(
+        self, engine: Engine, relation: Relation, source: Relation, since: int | None = None
+    ) -> None:
+        super().__init__(source_oid(relation), len(source.columns))
         self.engine = engine
         self.relation = relation
+        self.layout = source.layout
         self.gone = False
         log = engine.durability.subscription_log(relation.oid)
-        self.store = ChangeStore(columns, log, engine.version, engine.clock_us())
+        version = engine.version if since is None else since
+        self.store = ChangeStore(source.columns, log, version, engine.clock_us())
         self.news = threading.Condition()
         self._since_trim = 0
 
@@ -116,29 +120,45 @@ class Recordings:
                 continue
             recording.relation = known
             source = catalog.relations[recording.relation_id]
-            if source.columns.types != recording.store.schema.types:
-                self._drop(oid, recording)  # other columns: it begins anew
-            else:
+            same = source.columns.types == recording.store.schema.types
+            if same and source.layout == recording.layout:
                 recording.store.schema = source.columns
+            else:
+                self._begin_anew(recording, source)
         for relation in list(catalog.relations.values()):
             if relation.kind == "subscription":
-                self._add(relation, catalog.relations[source_oid(relation)].columns)
+                self._add(relation, catalog.relations[source_oid(relation)])
 
-    def _add(self, relation: Relation, columns: Schema) -> None:
+    def _begin_anew(self, recording: Recording, source: Relation) -> None:
+        """The relation has other columns: what its own older versions tell comes over in them."""
+        engine, oid = self.engine, recording.relation.oid
+        self._drop(oid, recording)
+        state = engine.maintained(source.oid)
+        if state is None:
+            return
+        with engine.lock:
+            since = max(recording.store.floor, state.log.floor)
+            past = state.log.since(since)
+        made = self._by_oid[oid] = self._opened(recording.relation, source, since)
+        for change in past:
+            us = engine.retention.timeline.time_of(change.version) or engine.clock_us()
+            made.store.append(change.version, us, visible(change.delta, len(source.columns)))
+
+    def _add(self, relation: Relation, source: Relation) -> None:
         recording = self._by_oid.get(relation.oid)
         if recording is None:
-            recording = self._by_oid[relation.oid] = self._opened(relation, columns)
+            recording = self._by_oid[relation.oid] = self._opened(relation, source)
         with self.engine.lock:
             if not self.engine.hub.has(recording):
                 self.engine.hub.add(recording)
 
-    def _opened(self, relation: Relation, columns: Schema) -> Recording:
+    def _opened(self, relation: Relation, source: Relation, since: int | None = None) -> Recording:
         try:
-            return Recording(self.engine, relation, columns)
+            return Recording(self.engine, relation, source, since)
         except DataCorrupted as error:  # of the database itself nothing is missing: begin anew
             logs.error("a subscription lost its changes", name=relation.name, reason=error.message)
             self.engine.durability.forget_subscription(relation.oid)
-            return Recording(self.engine, relation, columns)
+            return Recording(self.engine, relation, source)
 
     def _drop(self, oid: int, recording: Recording) -> None:
         del self._by_oid[oid]

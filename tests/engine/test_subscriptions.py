@@ -369,3 +369,45 @@ def test_a_subscription_that_is_not_there_is_called_one(db, statement):
     assert caught.value.message == 'subscription "nosub" does not exist'
     with pytest.raises(StreamSqlError, match='"t" is not a subscription'):
         db.execute("DECLARE c SUBSCRIPTION CURSOR FOR t")
+
+
+def test_a_client_goes_on_over_a_change_of_the_columns(tmp_path):
+    path = str(tmp_path / "d")
+    seen = 0
+
+    def follow(db):
+        nonlocal seen
+        session = db.session()
+        session.execute(f"DECLARE c SUBSCRIPTION CURSOR FOR s SINCE {seen}")
+        found = fetch(session)
+        assert all(version > seen for version, *_ in found)
+        seen = db.version
+        return found
+
+    with streamsql.connect(path) as db:
+        db.execute("SET streamsql.retention = '1 hour'")
+        db.execute(
+            "CREATE TABLE k (id INT PRIMARY KEY, a INT, b INT); CREATE SUBSCRIPTION s FROM k"
+        )
+        seen = db.version
+        db.execute("INSERT INTO k VALUES (1, 10, 100)")
+        first = db.version
+        assert follow(db) == [(first, 1, 1, 10, 100)]
+        db.execute("INSERT INTO k VALUES (2, 20, 200)")
+        db.engine.call(db.engine.durability.checkpoint)
+        db.execute("DELETE FROM k WHERE id = 1")
+        db.execute("ALTER TABLE k DROP COLUMN a")
+        db.execute("ALTER TABLE k ADD COLUMN c INT DEFAULT 7")  # the types of before
+        db.execute("INSERT INTO k VALUES (3, 300, 8)")
+        want = [
+            (first + 1, 1, 2, 200, 7),
+            (first + 2, -1, 1, 100, 7),
+            (first + 5, 1, 3, 300, 8),
+        ]
+        session = db.session()
+        session.execute(f"DECLARE c SUBSCRIPTION CURSOR FOR s SINCE {first}")
+        assert fetch(session) == want
+    with streamsql.connect(path) as db:
+        assert follow(db) == want
+        db.execute("DELETE FROM k")
+        assert sorted(r[1:] for r in follow(db)) == [(-1, 2, 200, 7), (-1, 3, 300, 8)]
