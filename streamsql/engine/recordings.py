@@ -143,6 +143,10 @@ class Recordings:
         for change in past:
             us = engine.retention.timeline.time_of(change.version) or engine.clock_us()
             made.store.append(change.version, us, visible(change.delta, len(source.columns)))
+        try:
+            made.store.sync()  # a log that is replayed makes no more than what is later
+        except DiskError as error:
+            logs.warning("a subscription's changes may not outlive a crash", reason=error.message)
 
     def _add(self, relation: Relation, source: Relation) -> None:
         recording = self._by_oid.get(relation.oid)

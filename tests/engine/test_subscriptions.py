@@ -411,3 +411,32 @@ def test_a_client_goes_on_over_a_change_of_the_columns(tmp_path):
         assert follow(db) == want
         db.execute("DELETE FROM k")
         assert sorted(r[1:] for r in follow(db)) == [(-1, 2, 200, 7), (-1, 3, 300, 8)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_from_before_an_alter_survive_a_crash(seed):
+    files = MemoryFileSystem(seed)
+    db = streamsql.Database("d", files=files)
+    db.execute("SET streamsql.retention = '1 hour'")
+    db.execute("CREATE TABLE k (id INT PRIMARY KEY, a INT, b INT); CREATE SUBSCRIPTION s FROM k")
+    first = db.version
+    db.execute("INSERT INTO k VALUES (1, 10, 100); INSERT INTO k VALUES (2, 20, 200)")
+    db.engine.call(db.engine.durability.checkpoint)
+    db.execute("DELETE FROM k WHERE id = 1; ALTER TABLE k DROP COLUMN a")
+    if seed % 2:
+        db.engine.call(db.engine.durability.checkpoint)
+    db.execute("ALTER TABLE k ADD COLUMN c INT DEFAULT 7; INSERT INTO k VALUES (3, 300, 8)")
+
+    def changes():
+        session = db.session()
+        session.execute(f"DECLARE c SUBSCRIPTION CURSOR FOR s SINCE {first}")
+        return fetch(session)
+
+    want = changes()
+    assert [r[1:] for r in want] == [
+        (1, 1, 100, 7), (1, 2, 200, 7), (-1, 1, 100, 7), (1, 3, 300, 8)
+    ]  # fmt: skip
+    files.crash()
+    db = streamsql.Database("d", files=files)
+    assert changes() == want
+    db.close()
