@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from streamsql.dialect.grammar.expressions import SUM, ExpressionGrammar
+from streamsql.dialect.grammar.records import as_subquery
 from streamsql.dialect.grammar.time_windows import TimeWindowGrammar
 from streamsql.dialect.keywords import NOT_FUNCTION, NOT_TABLE_ALIAS
 from streamsql.dialect.lexer import Kind, Token
@@ -256,7 +257,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         if self.accept_sequence("WITH", "ORDINALITY"):
             table.set("ordinality", True)
         self._alias(table, definitions=True)
-        return table
+        return table if table.args.get("ordinality") else as_subquery(table)
 
     def _bare_call(self) -> exp.Expression:
         return self.special_call(self.token) or self.call()

@@ -175,6 +175,7 @@ def run_verify(
             raise FeatureNotSupported(
                 f'"{relation.name}" can not be verified: an input was idle, and what its watermark '
                 "counted for when each row came is not kept",
+                hint="A view over one relation, or inputs without idle_timeout, are verified.",
             )
         return found
     view = engine.read_view(stored=engine.maintained)
