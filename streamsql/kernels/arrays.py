@@ -20,6 +20,15 @@ def int64s(values: npt.NDArray[np.int64]) -> Int64Array:
     return np.array(values, np.int64)
 
 
+MUCH = 1 << 20
+
+
+def room_for(n: int) -> int:
+    """The length to give an array that must hold n: half as much again while it is small, then an
+    eighth, as what is new is filled at once, and what is old stays where it is (`lengthen`)."""
+    return n + 16 + (n >> 1 if n < MUCH else n >> 3)
+
+
 def lengthen(owner: object, name: str, size: int, fill: int = 0) -> None:
     """Make the array `owner.name` longer along its first axis, with `fill` in what is new.
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
-from streamsql.kernels.arrays import int64s, lengthen
+from streamsql.kernels.arrays import int64s, lengthen, room_for
 from streamsql.kernels.bits import prefetch
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hash_loops import AHEAD
@@ -136,7 +136,7 @@ class Multimap:
         rows = int64s(rows)
         slots, new_rows = self.index.upsert_rows(h0, h1)
         if self.index.num_slots > self._heads.size:
-            size = 2 * self.index.num_slots + 16
+            size = room_for(self.index.num_slots)
             lengthen(self, "_heads", size, END)
             lengthen(self, "_counts", size)
         if new_rows.size:
@@ -145,7 +145,7 @@ class Multimap:
         if top >= self._following.size:
             if top > ROWS_MAX:
                 raise ProgramLimitExceeded("an indexed relation holds at most 2147483647 rows")
-            size = min(top + top // 2 + 16, ROWS_MAX + 1)
+            size = min(room_for(top + 1), ROWS_MAX + 1)
             lengthen(self, "_following", size, END)
             lengthen(self, "_previous", size, UNLINKED)
         _link(slots, rows, self._heads, self._counts, self._following, self._previous)

@@ -210,6 +210,15 @@ class OrderedTree:
         loops.rank(self._at, address, words, int(above), 8 * words, ranks)
         return _as_asked(ranks, order)
 
+    def rank_up_to(self, keys: Keys, most: int) -> Int64Array:
+        """`rank` within the key's group (its first word), int64[n], where it is less than `most`,
+        which should be small; else `most`."""
+        keys, order = _by_group(keys)
+        words = keys.shape[1]
+        ranks = np.empty(len(keys), np.int64)
+        loops.rank_up_to(self._at, pa.py_buffer(keys).address, words, 8 * words, most, ranks)
+        return _as_asked(ranks, order)
+
     def bounds(self, keys: Keys) -> tuple[Int64Array, Int64Array]:
         """(rows below each key int64[n], rows not above it int64[n]): both ranks at the price of
         one where few entries equal the key. Keys may have fewer words than the tree's."""

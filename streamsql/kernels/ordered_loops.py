@@ -272,6 +272,31 @@ def rank(t: Int, keys: Int, words: Int, above: Int, stride: Int, ranks: Array) -
 
 
 @kernel
+def rank_up_to(t: Int, keys: Int, words: Int, stride: Int, most: Int, ranks: Array) -> None:
+    """ranks[i] = sum of the counts of the entries of key i's group (its first word) below it, or
+    `most` if that is less: counted backwards, from entries that are near one another."""
+    leaves = load_i64(t + LEAVES)
+    whole = 8 * load_i64(t + WORDS)
+    for i in range(ranks.size):
+        key = keys + stride * i
+        if i % TOGETHER == 0:
+            leaves_of(t, key, stride, min(TOGETHER, ranks.size - i), words, 0, 0)
+        node = load_i64(leaves + 16 * (i % TOGETHER))
+        slot = place_in(t, node, key, words, 0)
+        total = 0
+        while total < most:
+            cursor = _before(t, node, slot - 1)
+            if cursor < 0:
+                break
+            node, slot = cursor >> ORDER_BITS, cursor & (ORDER - 1)
+            base = at(t, node)
+            if load_i64(base + KEYS + whole * slot) != load_i64(key):
+                break
+            total += load_i64(base + COUNTS + 8 * slot)
+        ranks[i] = min(total, most)
+
+
+@kernel
 def bounds(t: Int, keys: Int, words: Int, stride: Int, low: Array, high: Array) -> None:
     """`rank` of each key without and with `above`, in one way down.
 

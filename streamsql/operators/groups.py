@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.schema import Schema
-from streamsql.kernels.arrays import lengthen
+from streamsql.kernels.arrays import lengthen, room_for
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
@@ -148,7 +148,7 @@ class Groups:
 
     def _room(self, slots: int) -> None:
         if slots > len(self.cells):
-            size = max(slots, len(self.cells) * 3 // 2)
+            size = room_for(slots)
             lengthen(self, "cells", size)
             lengthen(self, "key_row", size)
             self._base = self.cells.ctypes.data

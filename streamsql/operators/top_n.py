@@ -36,6 +36,7 @@ from streamsql.state.ordered_index import OrderedIndex
 
 COUNT, PART = 0, 2
 """Lanes of a row: how often it is there, the slot of its partition."""
+NEAR_PLACES = 256  # places that are counted from row to row instead of through the tree
 APPEND_LIMIT_MAX = 1024
 """Beyond that a list is too long to be walked for every row that comes."""
 
@@ -131,11 +132,12 @@ class TopN(Operator):
 
     def _places(self, parts: Int64Array, values: list[pa.Array], slots: Int64Array) -> Int64Array:
         """The first place (from 0) in its partition that each changed row may have a say in."""
-        if self.ranking.function == "row_number":
-            return self.index.rank(parts, values, slots)
-        if self.ranking.function == "rank":
-            return self.index.rank(parts, values)
-        return np.zeros(parts.size, np.int64)
+        if self.ranking.function not in ("row_number", "rank"):
+            return np.zeros(parts.size, np.int64)
+        ties = slots if self.ranking.function == "row_number" else None
+        if self.ranking.limit > NEAR_PLACES:
+            return self.index.rank(parts, values, ties)
+        return self.index.rank_up_to(parts, values, self.ranking.limit, ties)
 
     def _reached(self, parts: Int64Array, places: Int64Array) -> tuple[Int64Array, Int64Array]:
         """(distinct partitions in which something shown may change, the first place of each)."""

@@ -272,6 +272,21 @@ class OrderedIndex:
         finally:
             self._release(keys)
 
+    def rank_up_to(
+        self,
+        groups: Int64Array,
+        values: Sequence[pa.Array],
+        most: int,
+        ties: Int64Array | None = None,
+    ) -> Int64Array:
+        """`rank` where it is less than `most`, else `most`: cheaper while that is small."""
+        keys = self.keys(groups, values, ties)
+        words = self._words if ties is not None else self.peer_words
+        try:
+            return self._tree.rank_up_to(keys[:, :words], most)
+        finally:
+            self._release(keys)
+
     def prefix_rank(self, values: Sequence[pa.Array], *, above: bool = False) -> int:
         """Rows of group 0 whose first columns are below these values (arrays of one); `above`: not
         above them. Fewer values than columns are a prefix."""

@@ -56,6 +56,7 @@ def _ordered_index() -> None:
     index.read(index.nth(groups, groups))
     index.find(groups, arrays, FIRST_AT_LEAST)
     index.rank(groups, arrays)
+    index.rank_up_to(groups, arrays, 3)
     index.save()
     index.span(groups, arrays, arrays)
     index._pool._compact()

@@ -219,6 +219,9 @@ def check_questions(
     rows = [tuple(r) for r in question.tolist()]
     assert tree.rank(question).tolist() == [sums[bisect_left(short, r)] for r in rows]
     assert tree.rank(question, above=True).tolist() == [sums[bisect_right(short, r)] for r in rows]
+    inside = tree.rank(question) - tree.rank(question[:, :1])
+    for most in (1, 3, 40, 2000):
+        assert tree.rank_up_to(question, most).tolist() == np.minimum(inside, most).tolist()
     both = [tree.rank(question).tolist(), tree.rank(question, above=True).tolist()]
     assert [side.tolist() for side in tree.bounds(question)] == both
     flat = [k for k in ordered for _ in range(model.counts[k])]
