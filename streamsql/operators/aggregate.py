@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamsql.circuit.operator import Operator, State, Step
+from streamsql.circuit.operator import Operator, RowError, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch, ones
-from streamsql.core.errors import NegativeWeight
+from streamsql.core.errors import NegativeWeight, StreamSqlError
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER
@@ -18,6 +18,7 @@ from streamsql.functions.expressions import AggregateCall, Expr, column, literal
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
+from streamsql.operators.bad_results import results_and_errors
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray, sort_order
 from streamsql.operators.event_time import CloseQueue, event_time_us
@@ -31,7 +32,7 @@ from streamsql.operators.folding import (
 from streamsql.operators.groups import BatchKeys, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
-from streamsql.operators.map import move
+from streamsql.operators.map import move, rows_json
 from streamsql.plan import nodes as plan
 
 
@@ -46,7 +47,9 @@ class Aggregate(Operator):
     State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or
               when the watermark closes the group's window (a key column in `closes`).
     Cost:     O(changed rows + touched groups) per tick.
-    Errors:   NegativeWeight (XX001) if a group would hold fewer than 0 rows.
+    Errors:   a group whose result can not be held (22003) is kept out and reported, or its result
+              is NULL (`on_error = 'null'`), as long as that is so. NegativeWeight (XX001) if a
+              group would hold fewer than 0 rows.
     Source:   Budiu et al., DBSP, VLDB 2023 (incremental aggregation).
     """
 
@@ -62,6 +65,7 @@ class Aggregate(Operator):
         close: tuple[int, int] | None = None,
         on_close: bool = False,
         input_schema: Schema | None = None,
+        on_error: str = "skip",
     ) -> None:
         """keys: positions in the input. hashed: positions in `keys` that identify a group. close: a
         position in `keys` and the µs to add to it: when the group's window closes."""
@@ -77,6 +81,11 @@ class Aggregate(Operator):
         self.groups = Groups(self.key_schema, self.hashed, folding.width)
         self.closing = CloseQueue()
         self.started = False
+        self.on_error = on_error
+        self.bad_rows = 0
+        self._failure: tuple[str, str] | None = None
+        self._step: Step | None = None  # where errors are told; None = nowhere
+        self._kept: Int64Array | None = None  # rows of the last output that were not bad
         self.nothing = Delta.empty(schema)
         # where lanes do not tell what is printed, any change of them counts, and rows are compared
         shown = folding.shown
@@ -89,6 +98,7 @@ class Aggregate(Operator):
     # --- stepping ------------------------------------------------------------------------------
     def step(self, step: Step, *deltas: Delta) -> Delta:
         delta = deltas[0]
+        self._step = step
         out = self.nothing
         if not self.keys and not self.started:
             out = self._open_global()
@@ -182,9 +192,10 @@ class Aggregate(Operator):
         if n:
             out = self._rows(rows[:n], cells[:n], before)
             if both and self._compares:
-                pairs = pairs[:, :both]
+                pairs = _moved(pairs[:, :both], self._kept, n)
                 if self.folding.prints_count:
-                    same = cells[pairs[0], COUNT_LANE] == cells[pairs[1], COUNT_LANE]
+                    told = cells[:n] if self._kept is None else cells[:n][self._kept]
+                    same = told[pairs[0], COUNT_LANE] == told[pairs[1], COUNT_LANE]
                     pairs = pairs[:, same]
                 out = _without_equal_pairs(out, pairs)
         if gone:
@@ -195,12 +206,43 @@ class Aggregate(Operator):
         """Output rows from key rows and cells, the first `before` with -1 and the others with
         +1."""
         n = rows.size
-        arrays = self.groups.key_columns(rows) + self.folding.results(cells)
         weights = None
         if before:
             weights = ones(n)
             weights[:before] = -1
+        self._kept = None
+        try:
+            results = self.folding.results(cells)
+        except StreamSqlError:
+            return self._rows_but_bad(rows, cells, ones(n) if weights is None else weights)
+        arrays = self.groups.key_columns(rows) + results
         return Delta.of(arrays, self.schema.arrow, n, weights, None, True)
+
+    def _rows_but_bad(self, rows: Int64Array, cells: Cells, weights: Int64Array) -> Delta:
+        """`_rows` without the groups that a result can not be computed for, or with NULL there."""
+        results, errors = results_and_errors(self.folding.accumulators, cells)
+        arrays = self.groups.key_columns(rows) + results
+        out = Delta.of(arrays, self.schema.arrow, rows.size, weights, None, True)
+        if self._step is not None:
+            keys = make_batch(self.groups.key_columns(rows), self.key_schema.arrow, rows.size)
+            for row, error in errors.items():
+                self._report(self._step, keys.slice(row, 1), error, int(weights[row]))
+        if self.on_error == "null":
+            return out
+        kept = np.ones(rows.size, np.bool_)
+        kept[list(errors)] = False
+        self._kept = np.flatnonzero(kept)
+        return out.take(self._kept)
+
+    def _report(self, step: Step, key: pa.RecordBatch, error: StreamSqlError, weight: int) -> None:
+        text = rows_json(Delta(key), np.zeros(1, np.int64), self.key_schema)[0]
+        step.errors.append(RowError(self.name, error.sqlstate, error.message, text, weight))
+        if self.on_error == "fail":
+            self.bad_rows += weight
+            self._failure = (error.sqlstate, error.message) if self.bad_rows > 0 else None
+
+    def failure(self) -> tuple[str, str] | None:
+        return self._failure
 
     def _all_rows(self, slots: Int64Array) -> Delta:
         """+1 for each of these groups as it is."""
@@ -229,15 +271,23 @@ class Aggregate(Operator):
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
+        self._step = None
         return self._all_rows(self.groups.live())
 
     def save(self) -> State:
-        return {**self.groups.save(), **saved.nest("folding", self.folding.save())}
+        sqlstate, message = self._failure or ("", "")
+        failure = pa.table({"rows": [self.bad_rows], "sqlstate": [sqlstate], "message": [message]})
+        folding = saved.nest("folding", self.folding.save())
+        return {**self.groups.save(), **folding, "failure": failure}
 
     def load(self, state: State) -> None:
         self.groups.load(state)
         self.folding.load(saved.inner("folding", state))
         self.started = True
+        if "failure" in state:
+            held = state["failure"].to_pylist()[0]
+            self.bad_rows = held["rows"]
+            self._failure = (held["sqlstate"], held["message"]) if held["sqlstate"] else None
         if self.close is not None:
             live = self.groups.live()
             live = live[self._closes(live)]
@@ -280,6 +330,16 @@ class Aggregate(Operator):
         if self.keys and self.folding.exact:
             return "in two phases: a large tick's rows among themselves, then into the groups"
         return "" if self.keys else "a tick's rows among themselves, then into the one row"
+
+
+def _moved(pairs: npt.NDArray[np.int64], kept: Int64Array | None, n: int) -> npt.NDArray[np.int64]:
+    """Pairs of places among n rows as places among those that were kept."""
+    if kept is None:
+        return pairs
+    places = np.full(n, -1, np.int64)
+    places[kept] = np.arange(kept.size)
+    moved = places[pairs]
+    return moved[:, (moved >= 0).all(axis=0)]
 
 
 def _without_equal_pairs(out: Delta, pairs: npt.NDArray[np.int64]) -> Delta:
@@ -335,12 +395,15 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         made = Aggregate(
             node.schema, node.keys, hashed, folding,
             close=close, on_close=on_close, input_schema=below.schema,
+            on_error=build.options.on_error,
         )  # fmt: skip
         aggregate_facts(below, made, node.keys, on_close)
         return made
 
-    what = (node.keys, node.aggregates, node.schema, close, on_close, probe.layout)
-    return build.add("aggregate", [source], what, make, private=close is not None)
+    on_error = build.options.on_error
+    what = (node.keys, node.aggregates, node.schema, close, on_close, probe.layout, on_error)
+    private = close is not None or on_error == "fail"
+    return build.add("aggregate", [source], what, make, private=private)
 
 
 def closing_key(keys: Sequence[int], below: Operator) -> tuple[int, int] | None:

@@ -63,11 +63,12 @@ class PaneAggregate(Aggregate):
         late: bool,
         close: tuple[int, int] | None,
         on_close: bool,
+        on_error: str = "skip",
     ) -> None:
         """keys: positions in the input, or START, END, TIME."""
         super().__init__(
             schema, keys, hashed, folding,
-            close=close, on_close=on_close, input_schema=input_schema,
+            close=close, on_close=on_close, input_schema=input_schema, on_error=on_error,
         )  # fmt: skip
         self.rows_schema = input_schema
         self._expected = 64
@@ -271,21 +272,23 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     late = closes_by(below, found.time_column)
     close = _close(keys, grid) if late else None
     on_close = close is not None and build.closes_here(node)
+    on_error = build.options.on_error
 
     def make() -> PaneAggregate:
         fresh = make_folding(calls, below.append_only)
         assert fresh is not None
         made = PaneAggregate(
             node.schema, below.schema, keys, _hashed(keys, grid), fresh, found.time_column, grid,
-            late=late, close=close, on_close=on_close,
+            late=late, close=close, on_close=on_close, on_error=on_error,
         )  # fmt: skip
         pane_facts(below, made, keys, late, on_close, exact_us(grid.size))
         made.input_origins = below.origins
         return made
 
     what = (keys, calls, node.schema, found.time_column, found.window.size, found.window.slide,
-            found.window.offset, grid.kind, close, on_close)  # fmt: skip
-    return build.add("panes", [source], what, make, private=close is not None)
+            found.window.offset, grid.kind, close, on_close, on_error)  # fmt: skip
+    private = close is not None or on_error == "fail"
+    return build.add("panes", [source], what, make, private=private)
 
 
 def moved_calls(node: plan.Aggregate, found: Below) -> tuple[AggregateCall, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamsql.core.types import BIGINT, DOUBLE
+from streamsql.functions.aggregates.overflow import checked_spread
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 
 _NAMES = ("covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_sxx", "regr_sxy", "regr_syy")
@@ -19,13 +20,21 @@ def _guarded(name: str) -> object:
     def write(a: AggregateSql) -> str:
         call = f"({a.distinct}{', '.join(a.args)}){a.tail}"
         flat = " OR ".join(f"{spread}{call} = 0" for spread in _GUARDED[name])
-        return f"CASE WHEN {flat} THEN NULL ELSE {name}{call} END"
+        return checked_spread(f"CASE WHEN {flat} THEN NULL ELSE {name}{call} END", a)
+
+    return write
+
+
+def _plain(name: str) -> object:
+    def write(a: AggregateSql) -> str:
+        return checked_spread(f"{name}({a.distinct}{', '.join(a.args)}){a.tail}", a)
 
     return write
 
 
 AGGREGATES: tuple[AggregateDef, ...] = (
-    *(AggregateDef(name=name, args=(DOUBLE, DOUBLE), result=DOUBLE, sql=name) for name in _NAMES),
+    *(AggregateDef(name=name, args=(DOUBLE, DOUBLE), result=DOUBLE, sql=_plain(name))  # type: ignore[arg-type]
+      for name in _NAMES),
     *(AggregateDef(name=name, args=(DOUBLE, DOUBLE), result=DOUBLE, sql=_guarded(name))  # type: ignore[arg-type]
       for name in _GUARDED),
     AggregateDef(name="regr_count", args=(DOUBLE, DOUBLE), result=BIGINT, sql="regr_count",

@@ -14,6 +14,7 @@ from streamsql.core.types import (
     array_of,
     numeric,
 )  # fmt: skip
+from streamsql.functions.aggregates.overflow import checked_sum
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.numeric_types import MIN_DIVISION_SCALE, digits, is_bare
@@ -83,7 +84,8 @@ def _interval_avg(a: AggregateSql) -> str:
 
 def _double(function: str) -> object:
     def write(a: AggregateSql) -> str:
-        return f"{function}({a.distinct}CAST({a.args[0]} AS DOUBLE)){a.tail}"
+        sql = f"{function}({a.distinct}CAST({a.args[0]} AS DOUBLE)){a.tail}"
+        return checked_sum(sql, a)
 
     return write
 
@@ -103,12 +105,12 @@ AGGREGATES: tuple[AggregateDef, ...] = (
     _sum(SMALLINT, BIGINT, "sum_int64"),
     _sum(BIGINT, SUM_OF_BIGINT, "sum_int128"),
     _sum(NUMERIC, _sum_type, "sum_decimal"),
-    _sum(DOUBLE, DOUBLE, "sum_double"),
+    _sum(DOUBLE, DOUBLE, "sum_double", sql=_double("sum")),
     _sum(REAL, REAL, "sum_double", sql=_double("sum")),
     _sum(INTERVAL, INTERVAL, "sum_interval", sql=_interval_sum),
     *(_avg(t, AVG_OF_INTEGER, "avg_int128", _exact_avg) for t in (INTEGER, BIGINT, SMALLINT)),
     _avg(NUMERIC, _avg_type, "avg_decimal", _exact_avg),
-    _avg(DOUBLE, DOUBLE, "avg_double", "avg"),
+    _avg(DOUBLE, DOUBLE, "avg_double", _double("avg")),
     _avg(REAL, DOUBLE, "avg_double", _double("avg")),
     _avg(INTERVAL, INTERVAL, "avg_interval", _interval_avg),
 )

@@ -16,6 +16,7 @@ from streamsql.core.types import (
     Kind,
     numeric,
 )  # fmt: skip
+from streamsql.functions.aggregates.overflow import checked_spread
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 from streamsql.functions.duckdb_udfs import cast_udf_sql, kernel_sql
 from streamsql.functions.numeric_types import MIN_DIVISION_SCALE, digits
@@ -69,7 +70,7 @@ def _clamped(a: AggregateSql) -> AggregateSql:
 
 def _family(name: str) -> list[AggregateDef]:
     def double(a: AggregateSql) -> str:
-        return _in_double(name, a)
+        return checked_spread(_in_double(name, a), a)
 
     made: list[AggregateDef] = []
     for t in (INTEGER, BIGINT, SMALLINT, NUMERIC):

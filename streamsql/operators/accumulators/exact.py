@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.core.delta import Int64Array
+from streamsql.core.errors import NumericValueOutOfRange
 from streamsql.functions.expressions import AggregateCall
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
@@ -120,10 +121,13 @@ class ExactReal(Accumulator):
         count = cells[:, self.at]
         total = np.ascontiguousarray(cells[:, self.at + 4]).view(np.float64)
         total = with_specials(total, cells, self.at)
+        plain = (cells[:, self.at + 1 : self.at + 4] <= 0).all(axis=1)
         with np.errstate(all="ignore"):
             if self.call.function == "avg":
                 total = total / np.maximum(count, 1)
-            return to_arrow(total, self.type.arrow, count > 0)
+            found = to_arrow(total, self.type.arrow, count > 0)
+        check_finite(found, np.asarray(plain))
+        return found
 
     def free(self, slots: Int64Array) -> None:
         self.sums.free(slots)
@@ -157,6 +161,29 @@ def add_values(
         group, digit, value,
     )  # fmt: skip
     sums.add(group[:found], digit[:found], value[:found])
+
+
+def finite_or(column: pa.Array, instead: float) -> np.ndarray:
+    """The floats of a column, NULLs replaced."""
+    filled = column.fill_null(instead) if column.null_count else column
+    return np.asarray(filled)
+
+
+def count_rows(
+    cells: Cells, lane: int, slots: Int64Array, weights: Int64Array, which: np.ndarray
+) -> None:
+    """Add up the weights of these rows in a lane."""
+    rows = np.flatnonzero(which)
+    if rows.size:
+        np.add.at(cells[:, lane], slots[rows], weights[rows] if weights.size else 1)
+
+
+def check_finite(found: pa.Array, plain: np.ndarray) -> None:
+    """Raises: NumericValueOutOfRange (22003) where the result of finite numbers (`plain`) is
+    not."""
+    if not bool((plain & ~np.isfinite(finite_or(found, 0.0))).any()):
+        return
+    raise NumericValueOutOfRange("value out of range: overflow")
 
 
 def with_specials(total: np.ndarray, cells: Cells, at: int) -> np.ndarray:

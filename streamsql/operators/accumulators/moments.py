@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
+from streamsql.core.errors import NumericValueOutOfRange
 from streamsql.core.types import Kind, SqlType
+from streamsql.functions.aggregates.overflow import LARGEST
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
@@ -22,7 +24,13 @@ from streamsql.operators.accumulators.doubled import (
     root,
     two_sum,
 )
-from streamsql.operators.accumulators.exact import Digits, add_values
+from streamsql.operators.accumulators.exact import (
+    Digits,
+    add_values,
+    check_finite,
+    count_rows,
+    finite_or,
+)
 from streamsql.operators.columns import flat, to_arrow
 from streamsql.operators.loops import accumulate as loops
 
@@ -67,16 +75,65 @@ class Moments(Accumulator):
         return variance(self.call, count, spread)
 
 
+class CheckedMoments(Moments):
+    """`Moments` that tells numbers without a square from infinities.
+
+    State:    [count, mean, M2, values that are NaN or infinite, values beyond LARGEST] a group.
+    Errors:   NumericValueOutOfRange (22003) where a finite number is too large.
+    """
+
+    lanes = 5
+
+    def add(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
+    ) -> None:
+        assert column is not None
+        super().add(cells, slots, weights, column)
+        count_large(cells, self.at + 3, slots, weights, column)
+
+    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
+        super().merge(cells, slots, part)
+        loops.merge_sums(cells, self.at + 3, slots, part, 2)
+
+    def result(self, cells: Cells) -> pa.Array:
+        found = super().result(cells)
+        check_large(found, cells, self.at + 3)
+        return found
+
+
+def count_large(
+    cells: Cells, lane: int, slots: Int64Array, weights: Int64Array, column: pa.Array
+) -> None:
+    """Count values that are not finite, and behind that finite ones that are too large."""
+    if not pa.types.is_floating(column.type):
+        return
+    values = np.abs(finite_or(column, 0.0))
+    finite = np.isfinite(values)
+    count_rows(cells, lane, slots, weights, ~finite)
+    if column.type == pa.float64():  # no REAL is that large
+        count_rows(cells, lane + 1, slots, weights, finite & (values > LARGEST))
+
+
+def check_large(found: pa.Array, cells: Cells, lane: int) -> None:
+    """Raises: NumericValueOutOfRange (22003) for a result of finite numbers that are too large."""
+    plain = cells[:, lane] <= 0
+    large = plain & (cells[:, lane + 1] > 0) & np.asarray(found.is_valid())
+    if bool(large.any()):
+        raise NumericValueOutOfRange("value out of range: overflow")
+    check_finite(found, plain)
+
+
 class ExactMoments(Accumulator):
     """Variance of values whose rows may be taken back, and of exact numbers: sums of x and x * x.
 
     Algebra:  linear: n, sum x, sum x^2, all exact; the variance is (n * sum x^2 - (sum x)^2) / n^2
               in doubled precision, so that integers and NUMERIC have all digits that are shown.
-    State:    [count, NaNs, +inf, -inf, n * variance and what it leaves out] a group, and the
-              digits of two sums.
+    State:    [count, NaNs, +inf, -inf, n * variance and what it leaves out, values that are not
+              finite, those beyond LARGEST] a group, and the digits of two sums.
+    Errors:   NumericValueOutOfRange (22003) where a finite number is too large.
     """
 
-    lanes = 6
+    lanes = 8
     mergeable = False
     keeps = "exact sums"
 
@@ -90,6 +147,8 @@ class ExactMoments(Accumulator):
     ) -> None:
         assert column is not None
         column = unscaled(column, self.call.args[0].type)
+        count_large(cells, self.at + 6, slots, weights, column)
+        column = without_large(column)
         add_values(self.sums, cells, self.at, slots, weights, column, squares=False)
         add_values(self.squares, cells, self.at, slots, weights, column, squares=True)
 
@@ -123,7 +182,10 @@ class ExactMoments(Accumulator):
                 return found
         special = (cells[:, self.at + 1 : self.at + 4] > 0).any(axis=1)
         spread = np.where(special, np.nan, high * self.unit * self.unit)
-        return variance(self.call, count, spread)
+        result = variance(self.call, count, spread)
+        if self.call.args[0].type.is_float:
+            check_large(result, cells, self.at + 6)
+        return result
 
     def free(self, slots: Int64Array) -> None:
         self.sums.free(slots)
@@ -183,6 +245,17 @@ def exact_variance(
     return pc.if_else(pa.array(valid), made, pa.scalar(None, target))
 
 
+def without_large(column: pa.Array) -> pa.Array:
+    """The column with 0 for finite floats that have no square: what they would give is an error."""
+    if column.type != pa.float64():
+        return column
+    values = finite_or(column, 0.0)
+    large = np.isfinite(values) & (np.abs(values) > LARGEST)
+    return (
+        pc.if_else(pa.array(large), pa.scalar(0.0, column.type), column) if large.any() else column
+    )
+
+
 def exact_scale(type_: SqlType) -> int:
     """Decimals of a NUMERIC whose unscaled integers the loops add exactly; else 0."""
     return type_.scale or 0 if _unscaled(type_) else 0
@@ -212,4 +285,4 @@ def make_moments(call: AggregateCall, append_only: bool) -> Accumulator | None:
     source = call.args[0].type
     if not (source.is_float or source.is_integer or source.kind is Kind.NUMERIC):
         return None
-    return Moments(call) if append_only and source.is_float else ExactMoments(call)
+    return CheckedMoments(call) if append_only and source.is_float else ExactMoments(call)

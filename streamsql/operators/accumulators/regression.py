@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
+from streamsql.functions.aggregates.overflow import LARGEST
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.accumulators.doubled import product, two_sum
 from streamsql.operators.accumulators.exact import Digits, add_values, with_specials
+from streamsql.operators.accumulators.moments import check_large, count_large, without_large
 from streamsql.operators.accumulators.rows import RowAccumulator, expression_column
 from streamsql.operators.columns import NO_WEIGHTS, to_arrow
 
@@ -23,11 +25,10 @@ NAMES = (
     "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
     "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
 )  # fmt: skip
-LARGEST = 1.0e150
-"""Numbers beyond it have no square: they count as infinite."""
 X, Y, XY, VALUES = 0, 4, 8, 12
 """Lanes: [count, NaNs, +inf, -inf] of x, of y and (for nothing) of the products; then settled
-values: mean of x, of y, and the sums of products of distances xx, yy, xy."""
+values: mean of x, of y, and the sums of products of distances xx, yy, xy; then how many numbers are
+not finite, and how many of the others have no square."""
 
 
 class Regression(RowAccumulator):
@@ -35,10 +36,11 @@ class Regression(RowAccumulator):
 
     Algebra:  linear in n and the exact sums of x, y, x * x, y * y, x * y, from which the sums of
               products of distances follow in doubled precision: what is deleted leaves no trace.
-    State:    17 numbers a group, and the digits of five sums.
+    State:    19 numbers a group, and the digits of five sums.
+    Errors:   NumericValueOutOfRange (22003) where a finite number is too large.
     """
 
-    lanes = VALUES + 5
+    lanes = VALUES + 7
     keeps = "exact sums"
 
     def __init__(self, call: AggregateCall) -> None:
@@ -56,7 +58,10 @@ class Regression(RowAccumulator):
             weights = weights[kept] if weights.size else weights
         if not slots.size:
             return
-        for name, column, lane in (("x", _bounded(x), X), ("y", _bounded(y), Y)):
+        for column in (x, y):
+            count_large(cells, self.at + VALUES + 5, slots, weights, column)
+        x, y = without_large(x), without_large(y)
+        for name, column, lane in (("x", x, X), ("y", y, Y)):
             add_values(self.sums[name], cells, self.at + lane, slots, weights, column,
                        squares=False)  # fmt: skip
             add_values(self.sums[name * 2], cells, self.at + lane, slots, weights, column,
@@ -101,7 +106,9 @@ class Regression(RowAccumulator):
             value, valid = _FORMULAS[self.call.function](
                 count.astype(np.float64), mean_x, mean_y, sxx, syy, sxy
             )
-        return to_arrow(np.where(valid, value, 0.0), self.type.arrow, valid & (count > 0))
+        found = to_arrow(np.where(valid, value, 0.0), self.type.arrow, valid & (count > 0))
+        check_large(found, cells, self.at + VALUES + 5)
+        return found
 
     def free(self, slots: Int64Array) -> None:
         for sums in self.sums.values():
@@ -122,14 +129,6 @@ class Regression(RowAccumulator):
     def load(self, state: Mapping[str, pa.Table]) -> None:
         for name, sums in self.sums.items():
             sums.load(saved.inner(name, state))
-
-
-def _bounded(column: pa.Array) -> pa.Array:
-    values = np.asarray(column, np.float64)
-    large = np.abs(values) > LARGEST
-    if not bool(large.any()):
-        return column
-    return pa.array(np.where(large, np.copysign(np.inf, values), values))
 
 
 Total = tuple[Float64Array, Float64Array]

@@ -12,7 +12,7 @@ from streamsql.core.errors import NumericValueOutOfRange
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import AggregateCall
 from streamsql.operators.accumulators.base import Accumulator, Cells
-from streamsql.operators.accumulators.exact import ExactReal
+from streamsql.operators.accumulators.exact import ExactReal, check_finite, count_rows, finite_or
 from streamsql.operators.columns import flat, lane_column, to_arrow
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import wide
@@ -179,7 +179,33 @@ class SumReal(Accumulator):
             total = np.where(finite, total + reals[:, self.at + 2], total)
             if self.call.function == "avg":
                 total = total / np.maximum(count, 1)
-        return to_arrow(total, self.type.arrow, count > 0)
+            return to_arrow(total, self.type.arrow, count > 0)
+
+
+class CheckedReal(SumReal):
+    """`SumReal` that tells a sum that is too large from one with infinities in it.
+
+    State:    [count, sum, correction, values that are NaN or infinite] a group.
+    Errors:   NumericValueOutOfRange (22003) for a sum of finite numbers that is not finite.
+    """
+
+    lanes = 4
+
+    def add(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array | None
+    ) -> None:
+        assert column is not None
+        super().add(cells, slots, weights, column)
+        count_rows(cells, self.at + 3, slots, weights, ~np.isfinite(finite_or(column, 0.0)))
+
+    def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
+        super().merge(cells, slots, part)
+        loops.merge_sums(cells, self.at + 3, slots, part, 1)
+
+    def result(self, cells: Cells) -> pa.Array:
+        found = super().result(cells)
+        check_finite(found, cells[:, self.at + 3] == 0)
+        return found
 
 
 def _decimals(
@@ -216,7 +242,7 @@ def make_sum(call: AggregateCall, append_only: bool) -> Accumulator | None:
     """The accumulator of sum(x) or avg(x), or None if there is none for the type."""
     source = call.args[0].type
     if source.is_float:
-        return SumReal(call) if append_only else ExactReal(call)
+        return CheckedReal(call) if append_only else ExactReal(call)
     average = call.function == "avg"
     if source.kind is Kind.NUMERIC or source.is_integer:
         if source.kind in (Kind.SMALLINT, Kind.INTEGER) and not average:
