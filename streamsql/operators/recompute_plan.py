@@ -134,6 +134,8 @@ def derive(found: Cut) -> tuple[Keys | None, str]:
         return _join_keys(root, found)
     if isinstance(root, plan.Join | plan.Filter | plan.Project | plan.TableFunction):
         return _row_keys(root, found)
+    if isinstance(root, plan.RecursiveCte):
+        return None, "the step is more than row by row: LIMIT without ORDER BY, or a set operation"
     return None, f"{type(root).__name__} has no key"
 
 

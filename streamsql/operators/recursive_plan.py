@@ -6,8 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from streamsql.core.schema import Column, Schema
-from streamsql.core.types import BIGINT, SqlType
-from streamsql.functions.expressions import ColumnRef, Expr, OuterRef, Subquery, column
+from streamsql.core.types import BIGINT, BOOLEAN, SqlType
+from streamsql.functions.expressions import (
+    Call,
+    ColumnRef,
+    Expr,
+    Literal,
+    OuterRef,
+    Subquery,
+    WindowCall,
+    column,
+    conjunction,
+)
 from streamsql.operators.recompute_plan import stands_alone
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
@@ -58,7 +68,7 @@ class _Carried:
 
 def step_plan(node: plan.RecursiveCte) -> StepPlan | None:
     """The step with iterations; None if a part of it means more than row by row of one iteration
-    (LIMIT, a branch that does not read the working table, …)."""
+    (an aggregate, a branch that does not read the working table, …)."""
     schema = Schema((*node.schema.columns, Column("iteration", BIGINT, False)))
     working = plan.Scan(schema=schema, relation_id=WORKING, name="working table")
     leaves: list[LogicalPlan] = []
@@ -82,6 +92,9 @@ def _carry(
         return _Carried(working, len(node.schema)) if node.cte_id == cte_id else None
     if isinstance(node, plan.Join):
         return _join(node, cte_id, working, leaves)
+    if isinstance(node, plan.SetOperation):
+        member = _as_membership(node)
+        return None if member is None else _join(member, cte_id, working, leaves)
     carry = _CARRIES.get(type(node))
     if carry is None or not isinstance(node, plan.Unary):
         return None
@@ -179,6 +192,61 @@ def _table_function(node: plan.TableFunction, below: _Carried) -> _Carried:
     return _Carried(made, below.at)
 
 
+def _limit(node: plan.Limit, below: _Carried) -> _Carried | None:
+    """The first rows of each iteration: a filter over a row number."""
+    bounds = [node.limit, *([] if node.offset is None else [node.offset])]
+    if not node.order_by or not all(isinstance(b, Literal) and b.value is not None for b in bounds):
+        return None
+    limit, *skipped = [b.value for b in bounds if isinstance(b, Literal)]
+    if limit < 1 or (node.with_ties and any(skipped)):
+        return None
+    width = len(below.node.schema)
+    call = WindowCall(
+        function="rank" if node.with_ties else "row_number",
+        args=(),
+        type=BIGINT,
+        partition_by=(column(below.at, BIGINT),),
+        order_by=map_sort_keys(node.order_by, below.remap),
+        ties=map_sort_keys(node.ties, below.remap),
+    )
+    wide = Schema((*below.node.schema.columns, Column("", BIGINT, False)))
+    numbered = plan.Window(schema=wide, input=below.node, calls=(call,))
+    tests: list[Expr] = [_against("le", width, limit + sum(skipped))]
+    if any(skipped):
+        tests.append(_against("gt", width, sum(skipped)))
+    first = plan.Filter(schema=wide, input=numbered, predicate=conjunction(tests))
+    refs = tuple(column(i, c.type, c.name) for i, c in enumerate(below.node.schema))
+    made = plan.Project(schema=below.node.schema, input=first, exprs=refs)
+    return _Carried(made, below.at)
+
+
+def _against(function: str, number: int, value: int) -> Call:
+    args = (column(number, BIGINT), Literal(value=value, type=BIGINT))
+    return Call(function=function, args=args, type=BOOLEAN)
+
+
+def _as_membership(node: plan.SetOperation) -> plan.Join | None:
+    """EXCEPT (not ALL) as an anti join of the distinct rows."""
+    if node.all or node.kind != "except":
+        return None
+    width = len(node.schema)
+    parts = [
+        Call(
+            function="is_not_distinct_from",
+            args=(column(i, c.type), column(width + i, c.type)),
+            type=BOOLEAN,
+        )
+        for i, c in enumerate(node.schema)
+    ]
+    return plan.Join(
+        schema=node.schema,
+        left=plan.Distinct(schema=node.schema, input=node.left),
+        right=node.right,
+        kind="anti",
+        condition=conjunction(parts),
+    )
+
+
 _CARRIES: dict[type[LogicalPlan], Callable[..., _Carried | None]] = {
     plan.Project: _project,
     plan.Filter: _filter,
@@ -186,6 +254,7 @@ _CARRIES: dict[type[LogicalPlan], Callable[..., _Carried | None]] = {
     plan.Distinct: _distinct,
     plan.DistinctOn: _distinct_on,
     plan.Window: _window,
+    plan.Limit: _limit,
     plan.TableFunction: _table_function,
 }
 

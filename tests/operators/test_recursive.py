@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER, TEXT
 from streamsql.operators import Options, recursive
+from streamsql.runtime.explain import explain
 from tests.operators.harness import Table, check_sql, view_of
 
 E = Table(Schema.of(("a", INTEGER), ("b", INTEGER)), [[None, 0, 1, 2, 3], [None, 0, 1, 2, 3]])
@@ -195,11 +196,29 @@ def test_view_without_a_limit_of_its_own_may_go_deep() -> None:
     [
         f"{R}(n) AS (SELECT 1 UNION ALL (SELECT n + 1 FROM r WHERE n < 4 ORDER BY n LIMIT 1)) SELECT n FROM r",
         f"{R}(n) AS (SELECT 1 UNION (SELECT b FROM r JOIN t0 ON a = n EXCEPT SELECT v FROM t1)) SELECT n FROM r",
+        f"{R}(n) AS (SELECT 1 UNION (SELECT b FROM r JOIN t0 ON a = n ORDER BY b DESC LIMIT 2)) SELECT n FROM r",
+        f"{R}(n, d) AS (SELECT 1, 0 UNION ALL (SELECT b, d + 1 FROM r JOIN t0 ON a = n WHERE d < 4 "
+        "ORDER BY b LIMIT 1 OFFSET 1)) SELECT n, d FROM r",
+        f"{R}(n, d) AS (SELECT 1, 0 UNION ALL (SELECT b, d + 1 FROM r JOIN t0 ON a = n WHERE d < 4 "
+        "ORDER BY b FETCH FIRST 2 ROWS WITH TIES)) SELECT n, d FROM r",
+    ],
+)
+def test_first_rows_and_exceptions_of_an_iteration_are_incremental(sql: str) -> None:
+    assert view_of(sql, TABLES).compiled.maintenance == "incremental"
+    check_sql(sql, TABLES, len(sql), ticks=4)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{R}(n) AS (SELECT 1 UNION ALL (SELECT n + 1 FROM r WHERE n < 4 LIMIT 1)) SELECT n FROM r",
+        f"{R}(n) AS (SELECT 1 UNION (SELECT b FROM r JOIN t0 ON a = n EXCEPT ALL SELECT v FROM t1)) SELECT n FROM r",
     ],
 )
 def test_step_that_is_not_row_by_row_is_computed_as_a_whole(sql: str) -> None:
     view = view_of(sql, TABLES)
     assert view.compiled.maintenance == "recompute"
+    assert any("step is more than row by row" in line for line in explain(view.compiled))
     view.insert((1, 2), (2, 3))
     view.insert((1, 3, "a"), into=1)
     view.verify()
@@ -208,7 +227,7 @@ def test_step_that_is_not_row_by_row_is_computed_as_a_whole(sql: str) -> None:
 def test_recursion_computed_as_a_whole_that_does_not_end_is_an_error_of_the_view(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sql = f"{R}(n) AS (SELECT k FROM t1 UNION ALL (SELECT n FROM r ORDER BY n LIMIT 1)) SELECT n FROM r"
+    sql = f"{R}(n) AS (SELECT k FROM t1 UNION ALL (SELECT n FROM r LIMIT 1)) SELECT n FROM r"
     view = view_of(sql, TABLES)
     assert view.compiled.maintenance == "recompute"
     monkeypatch.setattr("streamsql.operators.duck.RECURSION_S_MAX", 0.05)
