@@ -55,6 +55,10 @@ WINDOWED = {
         "(PARTITION BY window_start, window_end ORDER BY v DESC, k) AS r FROM TUMBLE(a, "
         "ts, INTERVAL '10 seconds')) x WHERE r <= 1 EMIT ON WINDOW CLOSE"
     ),
+    "as-of on close": (
+        "SELECT a.k, b.v FROM a ASOF JOIN b ON a.k = b.k AND b.ts <= a.ts WHERE a.v = 7 "
+        "EMIT ON WINDOW CLOSE"
+    ),
     "hold-back": ("SELECT k, v, ts FROM a WHERE v = 7 EMIT ON WINDOW CLOSE"),
     "over on close": (
         "SELECT k, p, ts FROM (SELECT k, ts, lag(v) OVER (PARTITION BY k ORDER BY ts) "

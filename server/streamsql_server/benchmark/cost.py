@@ -47,8 +47,11 @@ def run(huge: bool = False, only: tuple[str, ...] = ()) -> dict[str, Any]:
     print(f"{'milliseconds a tick of 1,000 rows':34}" + "".join(f"{s:>20,}" for s in sizes))
     print(f"{'':34}" + f"{'insert    delete':>20}" * len(sizes) + f"{'growth':>10}")
     found = [_row(case, sizes) for case in cases]
-    grown = [f["name"] for f in found if f["growth"] > GROWTH_MAX]
+    grown = {f["name"]: f["why"] for f in found if f["growth"] > GROWTH_MAX}
     print(f"more than {GROWTH_MAX:.0f} times: {', '.join(grown) or 'none'}")
+    for name, why in grown.items():
+        if why:
+            print(f"  {name}: {why}")
     windows = [_windows(name) for name in WINDOWED if not only or any(o in name for o in only)]
     return {"cost": found, "closing": windows}
 

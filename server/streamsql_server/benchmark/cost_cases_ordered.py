@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from streamsql_server.benchmark.cost_cases import AGGREGATES, JOINS, SETS, Case
+from streamsql_server.benchmark.cost_cases import AGGREGATES, JOINS, MISSES, SETS, Case
 
 RANKINGS: tuple[Case, ...] = (
     Case(
         "top 3 a group",
         "SELECT id, k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v "
         "DESC, id) AS r FROM a) x WHERE r <= 3",
+        why=MISSES.format("3.3"),
     ),
     Case(
         "top 3 a group: append",
@@ -59,6 +60,7 @@ OVER: tuple[Case, ...] = (
     Case(
         "lag",
         "SELECT id, lag(v) OVER (PARTITION BY k ORDER BY id) AS p FROM a",
+        why=MISSES.format("2.5"),
     ),
     Case(
         "lag of all",
@@ -67,6 +69,7 @@ OVER: tuple[Case, ...] = (
     Case(
         "running sum",
         "SELECT id, sum(v) OVER (PARTITION BY k ORDER BY id) AS s FROM a",
+        why=MISSES.format("3.9"),
     ),
     Case(
         "sum of the partition",
@@ -129,6 +132,7 @@ TIMES: tuple[Case, ...] = (
         "tumble",
         "SELECT window_start, window_end, k, sum(v) AS s FROM TUMBLE(a, ts, INTERVAL '1 "
         "minute') GROUP BY 1, 2, 3",
+        why=MISSES.format("2.4"),
     ),
     Case(
         "hop",
@@ -149,6 +153,7 @@ TIMES: tuple[Case, ...] = (
         "session",
         "SELECT window_start, window_end, k, count(*) AS n FROM SESSION(a PARTITION BY "
         "k, ts, INTERVAL '10 seconds') GROUP BY 1, 2, 3",
+        why=MISSES.format("2.9"),
     ),
     Case(
         "session: append",
