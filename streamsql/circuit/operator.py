@@ -92,6 +92,12 @@ class Operator(abc.ABC):
     leads: bool = False  # its watermark is that of its first input alone
     consolidates: bool = False  # promises outputs without duplicates or zero weights
 
+    @property
+    def exact(self) -> bool:
+        """Whether what it has put out so far follows from what it was given, to the last bit,
+        whenever and in whatever parts that came."""
+        return False
+
     def __init__(self, schema: Schema) -> None:
         """What `lower` may set afterwards:
 

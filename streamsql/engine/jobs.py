@@ -418,7 +418,7 @@ class Jobs:
             )
             for v in side.views
         }
-        _, taken = side.labels(self.engine.circuit, options)
+        _, taken = side.labels(self.engine, options)
         noted: dict[str, Any] = {"private": sorted(taken)} if taken else {}
         if tag:
             noted["private_tag"] = tag

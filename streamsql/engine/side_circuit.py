@@ -29,6 +29,7 @@ from streamsql.engine.layouts import Layout
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
+from streamsql.engine.sharing import is_same, join_readers
 from streamsql.engine.storage.view import ViewState, without_watermark
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.operators.builder import Options, node_label
@@ -102,7 +103,8 @@ class SideView:
 class SideCircuit:
     """version, now_us: of the tick after which the filling began. altered: nodes here that stand
     for relations which the same change of the catalog alters → their OIDs. reports: what operators
-    reported, to be recorded when the views are there."""
+    reported, to be recorded when the views are there. merged: nodes that are in the running circuit
+    already → their numbers there."""
 
     circuit: Circuit
     catalog: Catalog
@@ -112,6 +114,7 @@ class SideCircuit:
     version: int
     now_us: int
     reports: list[Step] = field(default_factory=list)
+    merged: dict[int, int] = field(default_factory=dict)
     moved: bool = False
 
     @classmethod
@@ -318,24 +321,37 @@ class SideCircuit:
 
     # --- moving in (engine thread) --------------------------------------------------------------
     def labels(
-        self, main: Circuit, options: Mapping[int, Options]
+        self, engine: Engine, options: Mapping[int, Options], *, settled: bool = False
     ) -> tuple[dict[int, str], set[str]]:
         """(label of each node in the running circuit, labels that other views have already, whose
         nodes these views have for themselves). options: of each view, by OID, with those known
-        before."""
+        before. settled: see `is_same`. Nodes that are there already are noted in `merged`."""
+        main, nodes = engine.circuit, self.circuit.nodes
         labels = {i.side: main.nodes[i.main].label for i in self.inputs}
-        labels |= {node: self.circuit.nodes[node].label for node in self.altered}
+        labels |= {node: nodes[node].label for node in self.altered}
         taken = {text for chosen in options.values() for text in chosen.private}
+        self.merged = merged = {i.side: i.main for i in self.inputs}
+        shown = set(engine.nodes.values())
         for view in self.views:
             for node in sorted(view.compiled.recipes):
-                below = [labels[i] for i in self.circuit.nodes[node].inputs]
+                below = [labels[i] for i in nodes[node].inputs]
                 name, what, alone = view.compiled.recipes[node]
+                known = view.known | {n for n, twin in merged.items() if twin in shown}
                 alone = alone or not all(
-                    self.circuit.can_list(i, view.known) for i in self.circuit.nodes[node].inputs
+                    self.circuit.can_list(i, known) for i in nodes[node].inputs
                 )
                 chosen = replace(options[view.relation.oid], private=frozenset(taken))
                 text = node_label(name, what, below, chosen, private=alone)
-                if not alone and main.find(text) is not None:
+                twin = None if alone else main.find(text)
+                # the output of a view is a node of its own
+                own = node == view.compiled.output and twin in shown
+                if (
+                    twin is not None
+                    and not own
+                    and is_same(self.circuit, node, main, twin, merged, settled=settled)
+                ):
+                    merged[node] = twin
+                elif twin is not None:
                     taken.add(text)
                     chosen = replace(chosen, private=frozenset(taken))
                     text = node_label(name, what, below, chosen, private=alone)
@@ -349,13 +365,16 @@ class SideCircuit:
         private labels. nodes: of relations, by OID. The views' states are then as if they had been
         built there; nobody sees them yet."""
         options = {oid: compile_options(relation) for oid, relation in relations.items()}
-        labels, _ = self.labels(engine.circuit, options)
-        place = {i.side: i.main for i in self.inputs}
+        labels, _ = self.labels(engine, options, settled=True)
+        place, merged = dict(self.merged), self.merged
         place |= {node: nodes[oid] for node, oid in self.altered.items()}
+        join_readers(self.circuit, merged, engine.circuit)
         engine.circuit.take_over(self.circuit, place, labels)
         self.moved = True
         for view in self.views:
             compiled, oid = view.compiled, view.relation.oid
+            if compiled.output in merged:
+                engine.circuit.retain(place[compiled.output], output=True)
             view.relation = view.state.relation = relations[oid]
             view.state.node = place[compiled.output]
             view.state.compiled = replace(
@@ -363,7 +382,7 @@ class SideCircuit:
                 circuit=engine.circuit,
                 options=options[oid],
                 output=place[compiled.output],
-                new_nodes=tuple(place[n] for n in compiled.new_nodes),
+                new_nodes=tuple(place[n] for n in compiled.new_nodes if n not in merged),
                 recipes={},
             )
         for step in self.reports:

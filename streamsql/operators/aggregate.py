@@ -113,6 +113,10 @@ class Aggregate(Operator):
             out = closed if self.on_close else out
         return out
 
+    @property
+    def exact(self) -> bool:
+        return self.folding.exact and self.close is None
+
     def _open_global(self) -> Delta:
         """The row of an aggregate over nothing, which is there from the start."""
         slots, _ = self.groups.upsert(make_batch([], self.key_schema.arrow, 1))

@@ -23,6 +23,24 @@ FREE_FROM = 1024
 """Rows below which nothing is looked for that could be freed."""
 
 
+class Reader:
+    """An input of an operator that looks rows up in an arrangement, and keeps nothing that only
+    this one has (row numbers)."""
+
+    arrange: Arrange
+    key_id: int
+
+    @property
+    def key_columns(self) -> tuple[int, ...]:
+        """The columns that it is probed by."""
+        raise NotImplementedError
+
+    def move(self, arrange: Arrange) -> None:
+        """Look into another arrangement of the same rows from now on."""
+        self.arrange = arrange
+        self.key_id = arrange.add_reader(self.key_columns)
+
+
 class Arrange(Operator):
     """Keep the rows of a relation, indexed by the keys that joins and others probe.
 
@@ -60,6 +78,14 @@ class Arrange(Operator):
         self.readers += 1
         self._nothing.add_key(columns)
         return self._stored.add_key(columns)
+
+    @property
+    def exact(self) -> bool:
+        return not self.frees
+
+    def has_key(self, columns: Sequence[int]) -> bool:
+        """Whether the rows are indexed by these columns."""
+        return self._stored.has_key(columns)
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         if deltas[0]:

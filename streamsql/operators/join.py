@@ -13,7 +13,7 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.kernels.multimap import Multimap
-from streamsql.operators.arrange import Arrange, add_arrange, freed_by
+from streamsql.operators.arrange import Arrange, Reader, add_arrange, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
@@ -25,7 +25,7 @@ from streamsql.plan import nodes as plan
 NOBODY = np.empty(0, np.int64)
 
 
-class Side:
+class Side(Reader):
     """One input of a join: its arrangement and the key it is probed by."""
 
     def __init__(self, arrange: Arrange, keys: Sequence[int], null_safe: Sequence[bool]) -> None:
@@ -33,6 +33,10 @@ class Side:
         self.keys = tuple(keys)
         self.strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
         self.key_id = arrange.add_reader(self.keys)
+
+    @property
+    def key_columns(self) -> tuple[int, ...]:
+        return self.keys
 
     def done(self, reader: Operator, watermark: int) -> None:
         """The reader drops from now on what would change a window that this watermark closes."""
@@ -80,6 +84,10 @@ class Join(Operator):
         order = [*self.left_columns, *(c + width for c in self.right_columns)]
         self._places = [order.index(c) for c in self.picks]
         self.marks = JoinMarks()
+
+    @property
+    def exact(self) -> bool:
+        return not self.closes and not self.event_times
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas

@@ -70,6 +70,11 @@ class Map(Operator):
         self.bad_rows = 0
         self._failure: tuple[str, str] | None = None
 
+    @property
+    def exact(self) -> bool:
+        parts = (*(self.exprs or ()), *(() if self.predicate is None else (self.predicate,)))
+        return self.on_error != "fail" and all(is_plain(e) for e in parts)
+
     def _word_program(self) -> WordProgram | None:
         """The predicate, if any, and then the columns that are computed, for a few rows."""
         computed = [e for e in self.exprs or () if not isinstance(e, ColumnRef)]

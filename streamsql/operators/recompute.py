@@ -17,7 +17,7 @@ from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, hash_columns
 from streamsql.operators import duck
-from streamsql.operators.arrange import Arrange
+from streamsql.operators.arrange import Arrange, Reader
 from streamsql.operators.columns import take_rows
 from streamsql.operators.map import rows_json
 from streamsql.state.arrangement import Arrangement
@@ -25,7 +25,7 @@ from streamsql.state.consolidate import consolidate
 
 
 @dataclass
-class Port:
+class Port(Reader):
     """One input. keys: the columns that hold the key, or None if any change of it touches all
     keys."""
 
@@ -35,6 +35,10 @@ class Port:
 
     def __post_init__(self) -> None:
         self.key_id = self.arrange.add_reader(self.keys or ())
+
+    @property
+    def key_columns(self) -> tuple[int, ...]:
+        return self.keys or ()
 
     def rows(self, delta: Delta, lanes: Lanes | None) -> pa.Table:
         """The input's rows after this tick, of these keys (distinct lanes) or all; by arrival."""

@@ -68,6 +68,10 @@ class SemiJoin(Operator):
     def name(self) -> str:
         return "AntiJoin" if self.anti else "SemiJoin"
 
+    @property
+    def exact(self) -> bool:
+        return not self.closes and not self.event_times
+
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
         self.watermarks.begin(step.input_watermarks)

@@ -232,6 +232,10 @@ class Arrangement:
         self._link_stored(len(self._keys) - 1)
         return len(self._keys) - 1
 
+    def has_key(self, columns: Sequence[int]) -> bool:
+        """Whether the rows are indexed by these columns."""
+        return tuple(columns) in self._keys
+
     def probe(
         self,
         key: int,

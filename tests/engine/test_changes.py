@@ -210,7 +210,7 @@ def test_a_cancelled_change_leaves_nothing(change, db, beside):
 
     def cancel() -> None:
         rows = db.session().execute("SELECT kind, state, rows_estimated > 0, statement "
-                                    "FROM streamsql.jobs WHERE started IS NOT NULL").fetchall()  # fmt: skip
+                                    "FROM streamsql.jobs WHERE progress IS NOT NULL").fetchall()  # fmt: skip
         seen.extend(rows)
         session.cancel()
         job = next(iter(db.engine.jobs.active.values()))

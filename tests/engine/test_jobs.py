@@ -417,3 +417,61 @@ def test_errors_and_late_rows_of_the_job_are_on_record(db, rows, between):
         "TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY window_start"
     )
     assert rows("SELECT view, source FROM streamsql.late_rows") == [("w", "t")]
+
+
+SHARED = {
+    "join": "SELECT t.id, d.name FROM t JOIN d USING (g) WHERE t.v > 2",
+    "semi": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM d WHERE d.g = t.g)",
+    "aggregate": "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g",
+    "on_aggregate": "SELECT a.g, a.n, d.name FROM (SELECT g, count(*) AS n FROM t GROUP BY g) a "
+    "JOIN d USING (g)",
+    "map": "SELECT id, v FROM t WHERE v > 3",
+    "over": "SELECT id, lag(v) OVER (PARTITION BY g ORDER BY id) AS b FROM t",
+}
+
+
+@pytest.mark.parametrize("shape", SHARED)
+def test_a_view_shares_what_older_views_have(shape, db, rows, between, monkeypatch):
+    """The nodes are those of a view that was made at once; it goes on when the older one goes."""
+    monkeypatch.setattr(jobs, "JOB_ROWS", 10**9)
+    made(db)
+    circuit = db.engine.circuit
+    db.execute(f"CREATE MATERIALIZED VIEW older AS {SHARED[shape]}")
+    other = SHARED[shape].replace("SELECT ", "SELECT 1 + 1 AS two, ", 1)
+    db.execute(f"CREATE MATERIALIZED VIEW twin AS {other}")
+    wanted = sorted(n.operator.name for n in circuit.nodes.values())
+    db.execute("DROP MATERIALIZED VIEW twin")
+    monkeypatch.setattr(jobs, "JOB_ROWS", 1)
+    between(*writes(db)[:2])
+    db.execute(f"CREATE MATERIALIZED VIEW twin AS {other}")
+    if shape != "over":  # keeps where rows stand, which only its own arrangement knows
+        assert sorted(n.operator.name for n in circuit.nodes.values()) == wanted
+    writes(db)[2]()
+    for view in ("older", "twin"):
+        assert rows(f"VERIFY MATERIALIZED VIEW {view}") == []
+    db.execute("DROP MATERIALIZED VIEW older; UPDATE t SET v = v + 3, g = g + 1 WHERE id > 100")
+    assert rows("VERIFY MATERIALIZED VIEW twin") == []
+    db.execute("DROP TABLE t, d CASCADE")
+    assert not circuit.nodes
+
+
+def test_shared_nodes_are_shared_after_a_restart(between, monkeypatch):
+    files = MemoryFileSystem()
+    db = made(opened(files))
+    for i, shape in enumerate(("join", "aggregate", "on_aggregate", "join", "semi")):
+        db.execute(f"CREATE MATERIALIZED VIEW v{i} AS {SHARED[shape]}")
+    labels = sorted(n.label for n in db.engine.circuit.nodes.values())
+    assert sum("arrange" in label for label in labels) <= 4
+    for close in (False, True):
+        if close:
+            db.close()
+            monkeypatch.setattr(checkpoints, "refill", None)
+        else:
+            abandon(db)
+            files.crash()
+        db = opened(files)
+        assert sorted(n.label for n in db.engine.circuit.nodes.values()) == labels
+        writes(db)[int(close)]()
+        for i in range(5):
+            assert db.execute(f"VERIFY MATERIALIZED VIEW v{i}").fetchall() == []
+    db.close()

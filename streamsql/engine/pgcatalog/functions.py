@@ -128,6 +128,7 @@ _FORMAT_TYPE = (
     " FROM pgc.pg_type l WHERE l.oid = {0})"
 )
 
+
 def _age_type(arguments: Sequence[Typed]) -> int:
     return t.INT4 if len(arguments) == 1 else t.INTERVAL_OID
 
