@@ -275,22 +275,30 @@ class CatalogBuilder:
                     stack.append(below)
         return known
 
-    def rows_of(self, oid: int, built: Built) -> Delta:
-        """The present rows of a relation, as its node would have given them in all."""
+    def rows_of(
+        self,
+        oid: int,
+        built: Built,
+        arrivals: Callable[[TableState], Delta] = TableState.arrivals,
+    ) -> Delta:
+        """The present rows of a relation, as its node would have given them in all. arrivals: how
+        the changes of a table are listed."""
         engine = self.engine
         layout = built.catalog.layouts.get(oid)
         if layout is not None:
-            return layout.rows(self.rows_of(layout.of, built))
+            return layout.rows(self.rows_of(layout.of, built, arrivals))
         table = built.tables.get(oid) or engine.tables.get(oid)
         if table is not None:
-            return table.arrivals()
+            return arrivals(table)
         view = built.views.get(oid) or engine.views.get(oid)
         if view is not None and oid not in built.fills:
-            arrived = self._arrived(view)
+            arrived = self.arrived(view, arrivals)
             return view.contents() if arrived is None else arrived
         return built.fills[oid] if view is not None else engine.ingest.history(oid)
 
-    def _arrived(self, view: ViewState) -> Delta | None:
+    def arrived(
+        self, view: ViewState, arrivals: Callable[[TableState], Delta] = TableState.arrivals
+    ) -> Delta | None:
         """The rows of a view that only filters and projects a table, with the watermarks that the
         table's rows came under: what was late for it is late for views over it too."""
         circuit = self.engine.circuit
@@ -306,7 +314,7 @@ class CatalogBuilder:
             return None
         leaves = [n.id for n in cone if not n.inputs]
         return circuit.accumulated(
-            view.node, {n: self.engine.tables[tables[n]].arrivals() for n in leaves}
+            view.node, {n: arrivals(self.engine.tables[tables[n]]) for n in leaves}
         )
 
     def try_view(
@@ -359,6 +367,8 @@ class CatalogBuilder:
             for view in built.views.values():
                 view.started_us = view.started_us or engine.clock_us()
             engine.views.update(built.views)
+            for oid in built.views:
+                engine.late_changes.forget(oid)
             for oid, change in changes.items():
                 if change is not None:
                     engine.committer.apply_view(built.views[oid], change, tick.version)
@@ -432,6 +442,7 @@ class CatalogBuilder:
             node = engine.nodes.pop(relation.oid)
             engine.circuit.release(node)
         engine.system.forget(relation)
+        engine.late_changes.forget(relation.oid)
 
     def release_view(self, oid: int, view: ViewState) -> None:
         """Take a view out of the circuit. Under the state lock."""

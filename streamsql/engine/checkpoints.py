@@ -42,6 +42,7 @@ def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
         if state:
             states[f"node-{label}"] = state
     states["system"] = engine.system.save()
+    states["late-changes"] = engine.late_changes.save()
     older, floors = history.save(engine)
     states |= older
     meta = {
@@ -89,6 +90,8 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
             _restore_rows(engine, relation, meta, loader)
     _restore_views(engine, relations, meta, loader)
     engine.system.load(dict(loader("system")))
+    if "late-changes" in meta["states"]:
+        engine.late_changes.load(dict(loader("late-changes")))
     engine.recordings.sync()
 
 

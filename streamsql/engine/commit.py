@@ -315,6 +315,7 @@ class Committer:
             for view in engine.views_of_node.get(node, ()):
                 self.apply_view(view, delta, tick.version)
         engine.system.record(tick, step)
+        engine.late_changes.record(tick, step)
         hub.progressed(tick.version)
 
     def _note_ahead(self, tick: Tick, change: TableChange) -> None:

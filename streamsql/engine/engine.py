@@ -32,6 +32,7 @@ from streamsql.engine.durability import Durability, open_durability
 from streamsql.engine.indexes import Indexes
 from streamsql.engine.ingest import Ingest
 from streamsql.engine.jobs import Jobs
+from streamsql.engine.late_changes import LateChanges
 from streamsql.engine.layouts import LayoutRows
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
@@ -82,6 +83,7 @@ class Engine:
         self.jobs = Jobs(self)
         self.ingest = Ingest(self)
         self.system = SystemState(self)
+        self.late_changes = LateChanges(self)
         self.feeds = SystemFeeds(self)
         self.scheduler: Scheduler[CommitRequest] = Scheduler(
             commit=self.committer.commit,

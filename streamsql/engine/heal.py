@@ -66,6 +66,7 @@ def rebuild(engine: Engine, views: dict[int, ViewState]) -> dict[int, Delta]:
     for oid, old in views.items():
         state = old if old.relation.suspended is not None else rebuilt(engine, old, views)
         engine.views[oid] = state
+        engine.late_changes.forget(oid)
         if state.node != NO_NODE:
             engine.nodes[oid] = state.node
             engine.views_of_node.setdefault(state.node, []).append(state)

@@ -10,7 +10,6 @@ from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.build import Built
-from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
@@ -127,6 +126,17 @@ def depends_on_turns(relation: Relation, engine: Engine) -> bool:
     return False
 
 
+def depends_on_shrunk_sessions(plan: LogicalPlan, engine: Engine) -> bool:
+    """Whether rows went from tables below a SESSION: a row that came may have been on time only
+    because one that went since held its session open."""
+    for node in walk_plan(plan):
+        if isinstance(node, TimeWindow) and node.kind == "session":
+            tables = (engine.tables.get(s.relation_id) for s in scans(node))
+            if any(t is None or t.next_row_id > t.store.live_rows for t in tables):
+                return True
+    return False
+
+
 def depends_on_idle(relation: Relation, engine: Engine) -> bool:
     """Whether inputs of the view were idle: a replay does not know what they counted for when a row
     came."""
@@ -152,9 +162,11 @@ def _has_time_window(plan: LogicalPlan) -> bool:
 def rebuilt(engine: Engine, relation: Relation) -> Delta:
     """All rows the view would start with if it were created now. Engine thread.
 
-    Its inputs are replayed in their order of arrival, each row with the watermark it arrived under.
+    Its inputs are replayed in their order of arrival, each row with the watermark it arrived under,
+    and so are the deletions that were too late for it.
     """
-    from streamsql.runtime.compile import add_source, compile_view
+    from streamsql.engine.side_circuit import add_stand_in
+    from streamsql.runtime.compile import compile_view
 
     catalog = engine.catalog
     plan = bind_view(relation, catalog)
@@ -163,17 +175,10 @@ def rebuilt(engine: Engine, relation: Relation) -> Delta:
     watermarks: dict[int, int] = {}
     idle: dict[int, int | None] = {}
     for oid in {s.relation_id for s in scans(plan)}:
-        base = catalog.known(oid)
-        assert base is not None
-        node = nodes[oid] = add_source(
-            circuit,
-            oid,
-            base.columns,
-            append_only=base.append_only,
-            watermark_column=base.watermark_column,
-            lateness_us=watermark_policy(base.options).lateness_us,
+        node = nodes[oid] = add_stand_in(circuit, engine, engine.nodes[oid])
+        deltas[node] = engine.builder.rows_of(
+            oid, Built(catalog), lambda table: engine.late_changes.replay(table, relation.oid)
         )
-        deltas[node] = engine.builder.rows_of(oid, Built(catalog))
         idle[node] = engine.circuit.nodes[engine.nodes[oid]].idle.since
         watermark = engine.circuit.nodes[engine.nodes[oid]].watermark
         if watermark != NO_WATERMARK:

@@ -431,6 +431,9 @@ def history_of(engine: Engine, oid: int) -> tuple[History, int]:
         return lambda: table.in_order(stored), stored.num_rows
     view = engine.views.get(oid)
     if view is not None:
+        arrived = engine.builder.arrived(view)
+        if arrived is not None:
+            return lambda: arrived, arrived.num_rows
         held = view.snapshot()
         return lambda: as_delta(held, view.schema), held.num_rows
     source = engine.sources[oid]

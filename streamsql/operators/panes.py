@@ -25,7 +25,7 @@ from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import windows as window_loops
-from streamsql.operators.time_window import closes_by, grid_of
+from streamsql.operators.time_window import closes_by, grid_of, patience_us
 from streamsql.operators.window_grid import Grid, exact_us
 from streamsql.plan import nodes as plan
 from streamsql.plan.render import interval_text
@@ -282,6 +282,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             late=late, close=close, on_close=on_close, on_error=on_error,
         )  # fmt: skip
         pane_facts(below, made, keys, late, on_close, exact_us(grid.size))
+        made.lateness_us = patience_us(below, found.time_column)
         made.input_origins = below.origins
         return made
 

@@ -22,7 +22,7 @@ from streamsql.operators.groups import Groups
 from streamsql.operators.late import report_late
 from streamsql.operators.loops import sessions as loops
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
-from streamsql.operators.time_window import closes_by, window_facts
+from streamsql.operators.time_window import closes_by, patience_us, window_facts
 from streamsql.operators.window_grid import exact_us, us_text
 from streamsql.plan import nodes as plan
 from streamsql.state.consolidate import consolidate
@@ -395,7 +395,11 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
 
     def make() -> Session:
         made = Session(
-            node.schema, below.schema, node, lateness_us=below.lateness_us, closes=closes
+            node.schema,
+            below.schema,
+            node,
+            lateness_us=patience_us(below, node.time_column),
+            closes=closes,
         )
         window_facts(below, made, node, closes)
         made.input_origins = below.origins

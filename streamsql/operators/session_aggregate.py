@@ -23,7 +23,7 @@ from streamsql.operators.late import report_late
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.panes import END, START, TIME, below_window, moved_calls, pane_facts
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
-from streamsql.operators.time_window import closes_by
+from streamsql.operators.time_window import closes_by, patience_us
 from streamsql.operators.window_grid import exact_us, us_text
 from streamsql.plan import nodes as plan
 
@@ -258,9 +258,11 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         assert fresh is not None
         made = SessionAggregate(
             node.schema, below.schema, keys, partition_by, fresh, found.time_column,
-            exact_us(window.size), lateness_us=below.lateness_us, closes=closes, on_close=on_close,
+            exact_us(window.size), lateness_us=patience_us(below, found.time_column), closes=closes,
+            on_close=on_close,
         )  # fmt: skip
         pane_facts(below, made, keys, closes, on_close)
+        made.lateness_us = patience_us(below, found.time_column)
         made.input_origins = below.origins
         return made
 

@@ -186,10 +186,17 @@ def closes_by(below: Operator, time_column: int) -> bool:
     return time_column in below.event_times or time_column in below.closes
 
 
+def patience_us(below: Operator, time_column: int) -> int:
+    """How long after its end a window over this column stays open: the allowed lateness, and while
+    the rows themselves change. Over window_start of windows below that is their size."""
+    changes = 0 if time_column in below.event_times else below.closes.get(time_column, 0)
+    return below.lateness_us + changes
+
+
 def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: bool) -> None:
     """What is known of a window operator's output columns."""
     made.append_only = below.append_only
-    made.lateness_us = below.lateness_us
+    made.lateness_us = patience_us(below, node.time_column)
     move(below, made, {i: [i] for i in range(len(below.schema))})
     start = len(below.schema)
     if late:

@@ -288,13 +288,13 @@ class Life:
         for statement in statements:
             self.run(statement)
         others = {t.name: t.value for t in self.tables.values()}
-        events = [t.delete(r, t.value) for t, r, weight in pending if weight < 0]
-        events += [t.insert(r, self.now) for t, r, weight in pending if weight > 0]
-        for table in self.tables.values():
-            table.idle_value = None if table.last == self.now else table.idle_value
-        for event in events:
-            for view, _ in self.views.values():
-                if event.table in reads(view):
+        went = [t.delete(r, t.value) for t, r, weight in pending if weight < 0]
+        came = [t.insert(r, self.now) for t, r, weight in pending if weight > 0]
+        for view, _ in self.views.values():
+            known = reads(view)
+            view.leave([e for e in went if e.table in known], others)
+            for event in came:
+                if event.table in known:
                     view.take(event, others)
 
     def advance_watermark(self) -> None:

@@ -54,12 +54,13 @@ class Table:
     seen: list[int] = field(default_factory=list)
     newest: int = NEVER
     disorders: list[tuple[int, int]] = field(default_factory=list)
+    idle_value: int | None = None
 
     def insert(self, row: Row, now: int) -> Event:
         """One row: judged by the watermark before it, which it may then move."""
         event = Event(self.name, row, 1, self.value)
         self.rows.append((row, self.value))
-        self.last = now
+        self.last, self.idle_value = now, None
         too_far = row.ts is not None and self.max_future is not None and (
             row.ts > now + self.max_future
         )  # fmt: skip
@@ -95,8 +96,6 @@ class Table:
         if now - self.last >= self.idle_timeout:
             base = max(self.value_at_idle(), self.top)
             self.value = max(self.value, base + now - self.last)
-
-    idle_value: int | None = None
 
     def value_at_idle(self) -> int:
         if self.idle_value is None:
@@ -199,6 +198,11 @@ class View:
     def take(self, event: Event, others: dict[str, int]) -> None:
         """One change. others: each table's watermark before the tick."""
         raise NotImplementedError
+
+    def leave(self, events: list[Event], others: dict[str, int]) -> None:
+        """Rows that go together, none before the other."""
+        for event in events:
+            self.take(event, others)
 
     def answer(self, marks: dict[str, int]) -> Answer:
         """The view's rows, when the tables' watermarks are these."""
@@ -320,6 +324,16 @@ class Sessions(View):
             self.rows.append(row)
         else:
             self.rows.remove(row)
+
+    def leave(self, events: list[Event], others: dict[str, int]) -> None:
+        timed = [e for e in events if e.row.ts is not None]
+        self.nulls += len(events) - len(timed)
+        late = [e for e in timed if self._is_late(e)]  # by the sessions as they are before
+        for event in timed:
+            if event in late:
+                self.late[event.row.ts, event.mark] += 1
+            else:
+                self.rows.remove(event.row)
 
     def _is_late(self, event: Event) -> bool:
         row, last = event.row, event.row.ts

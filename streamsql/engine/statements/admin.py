@@ -33,6 +33,7 @@ from streamsql.engine.rebuild import (
     depends_on_arrival,
     depends_on_both_arrivals,
     depends_on_idle,
+    depends_on_shrunk_sessions,
     depends_on_turns,
     rebuilt,
 )
@@ -46,7 +47,7 @@ from streamsql.engine.views import bind_view
 from streamsql.functions.expressions import Literal
 from streamsql.functions.literals import parse_literal, to_arrow_scalar
 from streamsql.operators.stamp import Stamp
-from streamsql.plan.nodes import Join
+from streamsql.plan.nodes import Join, LogicalPlan
 from streamsql.plan.visit import walk_plan
 from streamsql.state.consolidate import consolidate
 
@@ -158,25 +159,8 @@ def run_verify(
         )
     if depends_on_arrival(relation, plan, engine):
         found = engine.call(lambda: _verify_by_replay(engine, relation))
-        if found.row_count and depends_on_both_arrivals(relation, plan, engine):
-            raise FeatureNotSupported(
-                f'"{relation.name}" can not be verified: its windows judge the rows of a join or '
-                "UNION by what all inputs knew of time when they came, which is not kept",
-                hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
-            )
-        if found.row_count and engine.call(lambda: depends_on_turns(relation, engine)):
-            raise FeatureNotSupported(
-                f'"{relation.name}" can not be verified: rows come and go by the clock below what '
-                "the watermark closes, and which turns came too late is not kept",
-                hint="Compare with now() above the windows: WHERE window_end > now() - INTERVAL "
-                "'1 hour'.",
-            )
-        if found.row_count and engine.call(lambda: depends_on_idle(relation, engine)):
-            raise FeatureNotSupported(
-                f'"{relation.name}" can not be verified: an input was idle, and what its watermark '
-                "counted for when each row came is not kept",
-                hint="A view over one relation, or inputs without idle_timeout, are verified.",
-            )
+        if found.row_count:
+            engine.call(lambda: _refuse_what_is_not_kept(engine, relation, plan))
         return found
     view = engine.read_view(stored=engine.maintained)
     wanted = {s.relation_id for s in scans(plan)} | {relation.oid}
@@ -194,6 +178,40 @@ def run_verify(
         return engine.call(lambda: _verify_by_replay(engine, relation))
     rounds = rounds_numerics(plan)
     return _differences(relation, present, [Delta(b) for b in batches], numerics=rounds)
+
+
+def _refuse_what_is_not_kept(engine: Engine, relation: Relation, plan: LogicalPlan) -> None:
+    """Where a replay differs from the view: raises if it may, for a view that is right."""
+    if depends_on_both_arrivals(relation, plan, engine):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: its windows judge the rows of a join or '
+            "UNION by what all inputs knew of time when they came, which is not kept",
+            hint="Windows below the join (TUMBLE(a, ...) JOIN TUMBLE(b, ...)) are verified.",
+        )
+    if depends_on_turns(relation, engine):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: rows come and go by the clock below what '
+            "the watermark closes, and which turns came too late is not kept",
+            hint="Compare with now() above the windows: WHERE window_end > now() - INTERVAL "
+            "'1 hour'.",
+        )
+    if depends_on_idle(relation, engine):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: an input was idle, and what its watermark '
+            "counted for when each row came is not kept",
+            hint="A view over one relation, or inputs without idle_timeout, are verified.",
+        )
+    if depends_on_shrunk_sessions(plan, engine):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: rows went from its sessions, and which '
+            "rows came while these held a session open is not kept",
+        )
+    if not engine.late_changes.knows(relation.oid):
+        raise FeatureNotSupported(
+            f'"{relation.name}" can not be verified: not all rows that it holds in closed '
+            "windows, and that went from its inputs since, are kept",
+            hint="CREATE OR REPLACE MATERIALIZED VIEW fills it anew.",
+        )
 
 
 def _verify_by_replay(engine: Engine, relation: Relation) -> Result:
