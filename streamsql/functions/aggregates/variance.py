@@ -35,6 +35,16 @@ def _exact(name: str, a: AggregateSql) -> str:
     precision, scale = digits(a.types[0])
     x = f"CAST({a.args[0]} AS DECIMAL({precision},{scale}))"
     total, squares = numeric(38, scale), numeric(38, 2 * scale)
+    if a.distinct:  # squares do not tell which values differ
+        values = f"list_filter(list(DISTINCT {x}){a.tail}, lambda v: v IS NOT NULL)"
+        squared = f"list_transform({values}, lambda v: CAST(v AS DECIMAL(38,{scale})) * v)"
+        parts = (
+            f"CAST(len({values}) AS BIGINT)",
+            f"CAST(list_sum({values}) AS {total.duckdb})",
+            f"CAST(list_sum({squared}) AS {squares.duckdb})",
+        )
+        types = (BIGINT, total, squares)
+        return kernel_sql(name, lazy("moments", name), parts, types, a.result, strict=False)
     parts = (
         f"CAST(count({a.distinct}{a.args[0]}){a.tail} AS BIGINT)",
         f"CAST(sum({a.distinct}{x}){a.tail} AS {total.duckdb})",
@@ -70,7 +80,11 @@ def _clamped(a: AggregateSql) -> AggregateSql:
 
 def _family(name: str) -> list[AggregateDef]:
     def double(a: AggregateSql) -> str:
-        return checked_spread(_in_double(name, a), a)
+        found = checked_spread(_in_double(name, a), a)
+        if " OVER (" in a.tail:
+            return found
+        finite = f"bool_and(isfinite({a.args[0]})){a.tail}"  # also of one value
+        return f"CASE WHEN {finite} OR {found} IS NULL THEN {found} ELSE 'NaN'::DOUBLE END"
 
     made: list[AggregateDef] = []
     for t in (INTEGER, BIGINT, SMALLINT, NUMERIC):

@@ -13,6 +13,9 @@ from typing import Any
 
 from streamsql.core.errors import InvalidTextRepresentation
 
+DIGITS_MAX = 131_071
+"""Digits of a number in PostgreSQL."""
+
 
 class Number(str):
     """A JSON number kept as its normal text."""
@@ -23,9 +26,9 @@ class Number(str):
 def _number(text: str) -> Number:
     if "e" in text or "E" in text:
         value = Decimal(text)
-        exponent = value.as_tuple().exponent
-        assert isinstance(exponent, int)
-        text = format(value if exponent <= 0 else value.quantize(Decimal(1)), "f")
+        if value and abs(value.adjusted()) > DIGITS_MAX:
+            raise ValueError(f"number {text[:40]} is out of range")
+        text = format(value, "f") if value else "0"
     return Number("0" + text[2:] if re.fullmatch(r"-0(\.0*)?", text) else text)
 
 

@@ -43,6 +43,7 @@ from streamsql.plan.optimizer.predicates import reads_clock
 from streamsql.plan.properties import orders_rows, unique_keys
 from streamsql.plan.visit import transform_plan
 
+ENDS = frozenset({"any_value", "first_value", "last_value"})
 BESIDE = frozenset({"arg_min", "arg_max"})
 
 
@@ -133,6 +134,8 @@ def _aggregate(call: AggregateCall, arrival: bool) -> AggregateCall:
     """Lists without ORDER BY show the order of arrival where there is one, else that of values."""
     if call.function in ("min", "max") and call.args[0].type.kind is Kind.INTERVAL:
         return _extreme(call)
+    if call.distinct and call.function in ENDS and not call.order_by:
+        return replace(call, order_by=(SortKey(expr=call.args[0]),))
     if call.distinct or (arrival and not call.order_by):
         return call
     if call.function not in BESIDE and not orders_rows(call):
