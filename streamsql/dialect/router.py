@@ -8,6 +8,7 @@ from threading import Lock
 
 from sqlglot import exp
 
+from streamsql.core.collector import paused_for
 from streamsql.core.errors import StatementError, StatementTooComplex, StreamSqlError
 from streamsql.dialect.dialects import Difference
 from streamsql.dialect.grammar.cursor import Cursor
@@ -37,7 +38,8 @@ def parse(sql: str, dialect: str = "streamsql") -> list[Statement]:
         if found is not None:
             _cache.move_to_end(key)
             return list(found)
-    statements = _parse(sql, dialect)
+    with paused_for(sql):
+        statements = _parse(sql, dialect)
     if len(sql) <= _CACHE_TEXT_MAX:
         with _lock:
             _keep(key, statements)

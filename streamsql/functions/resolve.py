@@ -367,7 +367,8 @@ def call_definition(call: Call) -> FunctionDef | None:
     """The overload of a resolved Call, or None for DuckDB's own functions."""
     if call.function.startswith("duckdb:"):
         return None
-    return registry.definition_of(call.function, tuple(a.type for a in call.args))
+    args = call.args[:2] if call.function == "in" else call.args  # all are of one type
+    return registry.definition_of(call.function, tuple(a.type for a in args))
 
 
 def volatility(expr: Expr) -> Volatility:
@@ -402,6 +403,8 @@ def needs_guard(expr: Expr) -> bool:
 
 
 def _node_can_fail(node: Expr) -> bool:
+    if isinstance(node, Literal | ColumnRef):  # there may be very many
+        return False
     from streamsql.functions.cast_table import cast_can_fail
     from streamsql.functions.expressions import Subquery
 

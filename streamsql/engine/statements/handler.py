@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamsql.core.collector import paused_for
 from streamsql.core.errors import SerializationFailure
 from streamsql.core.types import SqlType
 from streamsql.dialect import position_of_name
@@ -66,7 +67,8 @@ def run_handler(
         alone = session.transaction is None
         known, said = session.engine.catalog.version, len(session.notices)
         try:
-            return handler.run(session, statement, values, types)
+            with paused_for(statement.sql):
+                return handler.run(session, statement, values, types)
         except SerializationFailure:
             unchanged = session.engine.catalog.version == known
             if not alone or unchanged or attempt + 1 == DEFINITION_ATTEMPTS:
