@@ -48,8 +48,9 @@ def _server(folder: str) -> Iterator[int]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        ready = process.stdout.readline()
-        yield int(re.search(r":(\d+) ", ready)[1])  # type: ignore[index]
+        # while it opens, or compiles kernels, it tells how far it is
+        found = (re.search(r":(\d+) ", line) for line in process.stdout)
+        yield int(next(match[1] for match in found if match is not None))
     finally:
         process.terminate()
         process.wait()
