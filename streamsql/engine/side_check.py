@@ -75,6 +75,11 @@ class Validator:
         columns = [rows.column(i) for i in range(len(self.relation.columns))]
         return make_batch(columns, self.relation.columns.arrow, rows.num_rows)
 
+    def prepare(self) -> None:
+        """The rows of the start are in: count them now, and not when everybody waits."""
+        for counts in self._counts:
+            counts.merge()
+
     def finish(self, state: TableState | ViewState | pa.Table) -> None:
         """All rows are in. state: what they are now.
 
@@ -147,7 +152,8 @@ class SideCheck:
             yield part.num_rows
 
     def prepare(self, engine: Engine) -> None:
-        """See `Part`: what the next write looks new keys up by is made in the table's own time."""
+        """See `Part`; what the next write looks new keys up by is made in the table's own time."""
+        self.wanted.prepare()
 
     def note(
         self,

@@ -77,6 +77,7 @@ class SideIndex:
 
     def prepare(self, engine: Engine) -> None:
         """See `Part`."""
+        self._wanted.prepare()
 
     def note(
         self,

@@ -66,6 +66,7 @@ class SideTable:
         """
         check_keys(self.state)
         self.state.index_keys()
+        self.wanted.prepare()
         for index in indexes_of(self.steps[-1].catalog, self.oid):
             engine.indexes.create(index, self.steps[-1].catalog, self.state, alone=True)
 
