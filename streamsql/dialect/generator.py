@@ -49,6 +49,8 @@ class _Generator(RisingWave.Generator):
         exp.Div: lambda self, node: self.binary(node, "/"),
         exp.Any: lambda self, node: f"ANY {self.quantified(node)}",
         exp.All: lambda self, node: f"ALL {self.quantified(node)}",
+        exp.Between: lambda self, node: self.between(node),
+        exp.Paren: lambda self, node: self.parenthesised(node),
         exp.Is: lambda self, node: f"{self.sql(node, 'this')} IS {self.tested(node)}",
         exp.Not: lambda self, node: self.negation(node),
         exp.TryCast: lambda self, node: (
@@ -102,6 +104,17 @@ class _Generator(RisingWave.Generator):
         """(subquery) or (array) after ANY and ALL."""
         inner = self.sql(node, "this")
         return inner if isinstance(node.this, exp.Subquery) else f"({inner})"
+
+    def between(self, node: exp.Between) -> str:
+        """x BETWEEN [SYMMETRIC] low AND high."""
+        symmetric = "SYMMETRIC " if node.args.get("symmetric") else ""
+        low, high = self.sql(node, "low"), self.sql(node, "high")
+        return f"{self.sql(node, 'this')} BETWEEN {symmetric}{low} AND {high}"
+
+    def parenthesised(self, node: exp.Paren) -> str:
+        """(expression), or (a JOIN b …) with its alias."""
+        alias = self.sql(node, "alias")
+        return f"({self.sql(node, 'this')}){' AS ' + alias if alias else ''}"
 
     def tested(self, node: exp.Is) -> str:
         """What stands behind IS: NULL, TRUE, FALSE or UNKNOWN."""

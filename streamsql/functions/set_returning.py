@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import (
     BIGINT,
+    BOOLEAN,
     INTEGER,
     INTERVAL,
     JSON,
@@ -134,6 +135,6 @@ SET_RETURNING: tuple[SetReturningDef, ...] = (
          "regexp_split_to_array", optional=1),
     _srf("string_to_table", (TEXT, TEXT, TEXT), _one("string_to_table", TEXT), "string_to_array",
          optional=1),
-    _srf("generate_subscripts", (Poly.ANYARRAY, INTEGER), _one("generate_subscripts", INTEGER),
-         "array_subscripts"),
+    _srf("generate_subscripts", (Poly.ANYARRAY, INTEGER, BOOLEAN),
+         _one("generate_subscripts", INTEGER), "array_subscripts", optional=1),
 )  # fmt: skip

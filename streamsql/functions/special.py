@@ -31,6 +31,7 @@ from streamsql.core.types import (
 )  # fmt: skip
 from streamsql.functions.coerce import array_type, coerce, common_type
 from streamsql.functions.expressions import Call, Expr, Literal
+from streamsql.functions.overloads import common_of
 
 Special = Callable[[Sequence[Expr], int | None], Expr | None]
 
@@ -155,9 +156,30 @@ def _concat_operator(args: Sequence[Expr], position: int | None) -> Expr | None:
     return None
 
 
+def _one_leaf(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Two arrays with elements of one type, whatever their dimensions."""
+    leaves, depths = [], []
+    for side in (left, right):
+        t, depth = side.type, 0
+        while t.element is not None:
+            t, depth = t.element, depth + 1
+        leaves.append(t)
+        depths.append(depth)
+    if leaves[0] == leaves[1] or (common := common_of(leaves)) is None:
+        return left, right
+    made = []
+    for side, depth in zip((left, right), depths, strict=True):
+        target = common
+        for _ in range(depth):
+            target = array_of(target)
+        made.append(coerce(side, target))
+    return made[0], made[1]
+
+
 def _array_concat(args: Sequence[Expr], position: int | None) -> Expr:
     left, right = args
     if left.type.kind is Kind.ARRAY and right.type.kind is Kind.ARRAY:
+        left, right = _one_leaf(left, right)
         if left.type.element == right.type:  # an array of arrays takes an array as its element
             return _call("array_append", left, right, position=position)
         if right.type.element == left.type:

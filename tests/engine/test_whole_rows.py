@@ -34,6 +34,8 @@ QUERIES = (
     ("SELECT p IS NULL AS n, p.v FROM k LEFT JOIN p ON p.id = k.a WHERE k.b = 'x'", [(False, 10), (True, None)]),
     ("SELECT ROW(p.*, 7) = ROW(1, 10, 7) AS e FROM p WHERE id = 1", [(True,)]),
     ("SELECT ROW(k.*) IS NULL AS n FROM k WHERE b IS NULL", [(True,)]),
+    ("SELECT j.a, j.v FROM (k JOIN p ON k.a = p.id) AS j WHERE j.b = 'y'", [(1, 10)]),
+    ("SELECT j.y FROM (k JOIN p ON k.a = p.id) j (x, y) WHERE j IS NOT NULL", [("x",), ("y",)]),
     ("SELECT p.id FROM p WHERE (p.id, p.v) = (SELECT k.a, 10 FROM k WHERE k.b = 'y')", [(1,)]),
     ("SELECT p.id FROM p WHERE (p.id, p.v) < (SELECT 1, 11)", [(1,)]),
     ("SELECT (p.id, 1) = (SELECT a, 1 FROM k WHERE false) AS e FROM p WHERE id = 1", [(None,)]),

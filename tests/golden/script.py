@@ -14,6 +14,9 @@
     1
     2
 
+    query rowsort                    rows in any order
+    SELECT a FROM t
+
 Blocks are separated by blank lines; `#` starts a comment line outside of a block. `error` is followed by the
 SQLSTATE and the 1-based position (or `-` where there is none); under `----` stand the message and, if there
 are any, `DETAIL: …` and `HINT: …` lines. STREAMSQL_REWRITE=1 rewrites the expectations from what was seen: read
@@ -42,7 +45,7 @@ What a statement may need besides its text:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 OUTCOMES = ("statement", "python", "restart")
@@ -136,7 +139,8 @@ def expected(block: Block) -> Outcome:
             position=None if position == "-" else int(position),
             message=block.answer,
         )
-    return Outcome(rows=block.answer if block.head[0] == "query" else [])
+    rows = block.answer if block.head[0] == "query" else []
+    return Outcome(rows=sorted(rows) if "rowsort" in block.head else rows)
 
 
 def update(block: Block, seen: Outcome) -> None:
@@ -158,6 +162,8 @@ def play(path: Path, run: Callable[[Block], Outcome], *, rewrite: bool) -> list[
     differences = []
     for block in blocks:
         seen = run(block)
+        if "rowsort" in block.head:
+            seen = replace(seen, rows=sorted(seen.rows))
         wanted = expected(block)
         if seen != wanted and not rewrite:
             differences.append(

@@ -232,8 +232,7 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         if joins:
             first.set("joins", [*(first.args.get("joins") or []), *joins])
         node = mark(exp.Paren(this=first), token)
-        if self._at_alias():
-            raise self.not_supported("an alias of a parenthesised join", "Use a subquery.")
+        self._alias(node)
         return node
 
     def _lateral(self, token: Token) -> exp.Expression:

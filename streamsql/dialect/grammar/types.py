@@ -122,8 +122,13 @@ class TypeGrammar(Cursor):
             raise self.error()
         self.advance()
         varying = self.accept("VARYING")
+        modifiers = self._modifiers()
+        if modifiers and not varying and modifiers[0].this.name != "1":
+            notice = "char(n) is varchar(n): texts are kept as written, not padded with blanks"
+            if notice not in self.notices:
+                self.notices.append(notice)
         return exp.DataType(
-            this=exp.DType.VARCHAR if varying else exp.DType.CHAR, expressions=self._modifiers()
+            this=exp.DType.VARCHAR if varying else exp.DType.CHAR, expressions=modifiers
         )
 
     def _bit(self) -> exp.DataType | None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import (
+    ArraySubscriptError,
     FeatureNotSupported,
-    InvalidParameterValue,
     NullValueNotAllowed,
     ProgramLimitExceeded,
 )
@@ -451,7 +451,7 @@ def trim_array(call: KernelCall, a: Value, count: Value) -> Any:
     bad = there & ((n < 0) | (n > lengths))
     if bad.any():
         call.fail(
-            bad, InvalidParameterValue,
+            bad, ArraySubscriptError,
             lambda r: f"number of elements to trim must be between 0 and {lengths[r]}",
         )  # fmt: skip
     keep = np.where(bad | ~there, 0, lengths - n)

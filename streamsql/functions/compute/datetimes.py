@@ -348,11 +348,14 @@ def date_bin(call: KernelCall, stride: Value, a: Value, origin: Value) -> Any:
 def at_time_zone(call: KernelCall, zone: pa.Scalar, a: Any) -> Any:
     """AT TIME ZONE: timestamptz to the zone's wall clock, or that wall clock to timestamptz."""
     us = values(broadcast(a, call.num_rows))
+    name = zone.as_py()
+    if name[:1] in ("+", "-") and name[1:2].isdigit():  # a zone of POSIX counts to the west
+        name = ("-" if name[0] == "+" else "+") + name[1:]
     try:
         if call.arg_types[1].kind is Kind.TIMESTAMPTZ:
-            moved = local_from_utc(us, zone.as_py())
+            moved = local_from_utc(us, name)
         else:
-            moved = utc_from_local(us, zone.as_py())
+            moved = utc_from_local(us, name)
     except InvalidParameterValue as e:
         call.fail(True, InvalidParameterValue, e.message)
         return pa.scalar(None, call.type.arrow)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.errors import NumericValueOutOfRange, StreamSqlError
+from streamsql.core.errors import DatetimeFieldOverflow, NumericValueOutOfRange, StreamSqlError
 from streamsql.core.types import DATE, TIMESTAMPTZ, Kind
 from streamsql.functions.compute.char_formats import (
     Moment,
@@ -128,6 +128,10 @@ def to_date(call: KernelCall, a: pa.Array, template: pa.Scalar) -> Any:
     )
 
 
+FIRST_US, LAST_US = -211_813_488_000_000_000, 9_223_371_331_199_999_999
+"""The years that a timestamp can hold, 4713 BC to 294276, in µs since 1970."""
+
+
 @constants(1)
 def to_timestamp(call: KernelCall, a: pa.Array, template: pa.Scalar) -> Any:
     """to_timestamp(text, template)."""
@@ -135,6 +139,8 @@ def to_timestamp(call: KernelCall, a: pa.Array, template: pa.Scalar) -> Any:
 
     def one(s: str) -> int:
         us, offset = parse(s, text)
+        if not FIRST_US <= us <= LAST_US:
+            raise DatetimeFieldOverflow("timestamp out of range")
         return us - offset * 1_000_000 if offset is not None else local_to_utc(us, call.timezone)
 
     return by_value_failing(call, a, one, TIMESTAMPTZ.arrow)

@@ -17,6 +17,7 @@ from streamsql.core.errors import (
     NullValueNotAllowed,
 )
 from streamsql.core.types import Kind
+from streamsql.functions.compute import json_source
 from streamsql.functions.compute.columns import Value, broadcast, flat
 from streamsql.functions.compute.grouped import by_value_failing
 from streamsql.functions.definitions import KernelCall
@@ -102,11 +103,19 @@ def _sorted_keys(keys: tuple[Value, ...]) -> bool:
 
 def elements(call: KernelCall, a: pa.Array) -> Any:
     """jsonb_array_elements as an array."""
+    if call.arg_types[0].kind is Kind.JSON:
+        return by_value_failing(call, a, json_source.array_items, pa.list_(_TEXT))
     return _elements(call, a, json_text.dump)
 
 
 def elements_text(call: KernelCall, a: pa.Array) -> Any:
     """jsonb_array_elements_text as an array."""
+    if call.arg_types[0].kind is Kind.JSON:
+
+        def texts(document: str) -> list[str | None]:
+            return [json_source.shown(v) for v in json_source.array_items(document)]
+
+        return by_value_failing(call, a, texts, pa.list_(_TEXT))
     return _elements(call, a, plain_text)
 
 
@@ -131,6 +140,19 @@ def _elements(call: KernelCall, a: pa.Array, show: Callable[[Any], str | None]) 
     return by_value_failing(call, a, one, pa.list_(_TEXT))
 
 
+def _members(
+    call: KernelCall, a: pa.Array, function: str, take: Callable[[tuple[str, Any]], str | None]
+) -> Any:
+    """What `take` gives of each member; the value comes loaded, of json as its text."""
+    if call.arg_types[0].kind is Kind.JSON:
+        name = function.replace("jsonb", "json")
+        read = json_source.object_items
+        return by_value_failing(call, a, lambda d: [take(m) for m in read(d, name)],
+                                pa.list_(_TEXT))  # fmt: skip
+    return by_value_failing(call, a, lambda d: [take(m) for m in _object(d, function)],
+                            pa.list_(_TEXT))  # fmt: skip
+
+
 def _object(text: str, function: str) -> list[tuple[str, Any]]:
     document = json_text.load(text)
     if not isinstance(document, dict):
@@ -141,25 +163,21 @@ def _object(text: str, function: str) -> list[tuple[str, Any]]:
 
 def object_keys(call: KernelCall, a: pa.Array) -> Any:
     """jsonb_object_keys as an array."""
-    return by_value_failing(
-        call, a, lambda d: [k for k, _ in _object(d, "jsonb_object_keys")], pa.list_(_TEXT)
-    )
+    return _members(call, a, "jsonb_object_keys", lambda m: m[0])
 
 
 def each_values(call: KernelCall, a: pa.Array) -> Any:
     """The values of jsonb_each, in the order of object_keys."""
-    return by_value_failing(
-        call, a, lambda d: [json_text.dump(v) for _, v in _object(d, "jsonb_each")],
-        pa.list_(_TEXT),
-    )  # fmt: skip
+    written = call.arg_types[0].kind is Kind.JSON
+    show: Callable[[Any], str] = str if written else json_text.dump
+    return _members(call, a, "jsonb_each", lambda m: show(m[1]))
 
 
 def each_values_text(call: KernelCall, a: pa.Array) -> Any:
     """The values of jsonb_each_text."""
-    return by_value_failing(
-        call, a, lambda d: [plain_text(v) for _, v in _object(d, "jsonb_each_text")],
-        pa.list_(_TEXT),
-    )  # fmt: skip
+    written = call.arg_types[0].kind is Kind.JSON
+    show = json_source.shown if written else plain_text
+    return _members(call, a, "jsonb_each_text", lambda m: show(m[1]))
 
 
 def object_of_pairs(call: KernelCall, a: Value) -> Any:

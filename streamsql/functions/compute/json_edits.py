@@ -31,10 +31,6 @@ def concat(call: KernelCall, a: Value, b: Value) -> Any:
         if isinstance(left, dict) and isinstance(right, dict):
             return json_text.dump({**left, **right})
         parts = [v if isinstance(v, list) else [v] for v in (left, right)]
-        if isinstance(left, dict) != isinstance(right, dict) and not (
-            isinstance(left, list) or isinstance(right, list)
-        ):
-            raise InvalidParameterValue("invalid concatenation of jsonb objects")
         return json_text.dump(parts[0] + parts[1])
 
     return by_pair(call, a, b, one, _TEXT)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamsql.core.errors import InvalidParameterValue
+from streamsql.core.types import Kind
 from streamsql.functions.compute.columns import (
     Value,
     broadcast,
@@ -102,16 +103,32 @@ class Ranges:
         return flat(pc.replace_with_mask(plain, from_bools(escaped), fixed))
 
 
+def _part(call: KernelCall, a: pa.Array, step: Step) -> Ranges:
+    """One level down. A jsonb scalar is an array of itself, as PostgreSQL stores it."""
+    found = Ranges(a)
+    if step not in (0, -1) or call.arg_types[0].kind is not Kind.JSONB:
+        return found.step(step)
+    starts, ends = found.starts, found.ends
+    if not len(found.data):
+        return found.step(step)
+    first = found.data[np.where(starts >= 0, starts, 0)]
+    scalar = (starts >= 0) & (first != ord("[")) & (first != ord("{"))
+    found.step(step)
+    found.starts = np.where(scalar, starts, found.starts)
+    found.ends = np.where(scalar, ends, found.ends)
+    return found
+
+
 @constants(1)
 def get(call: KernelCall, a: pa.Array, step: pa.Scalar) -> Any:
     """-> : a part as JSON."""
-    return Ranges(a).step(step.as_py()).json()
+    return _part(call, a, step.as_py()).json()
 
 
 @constants(1)
 def get_text(call: KernelCall, a: pa.Array, step: pa.Scalar) -> Any:
     """->> : a part as text."""
-    return Ranges(a).step(step.as_py()).text()
+    return _part(call, a, step.as_py()).text()
 
 
 def _path(a: pa.Array, path: pa.Scalar) -> Ranges | None:

@@ -91,6 +91,8 @@ def compile_number(template: str) -> Template:
 def render_number(template: str, value: Decimal) -> str:
     """to_char of one number."""
     t = compile_number(template)
+    if not value.is_finite():
+        return _not_finite(value, t)
     if t.roman:
         return _roman(value, t)
     if t.exponent:
@@ -98,8 +100,11 @@ def render_number(template: str, value: Decimal) -> str:
     if t.shift:
         value = _WIDE.multiply(value, Decimal(10) ** t.shift)
     quantum = Decimal(1).scaleb(-t.decimals)
+    negative = value < 0
+    if value.adjusted() > t.whole:  # too long, whatever its digits
+        return _fill_template(t, "#" * t.whole, "#" * t.decimals, negative)
     rounded = value.copy_abs().quantize(quantum, rounding=ROUND_HALF_UP, context=_WIDE)
-    negative = value < 0 and rounded != 0
+    negative = negative and rounded != 0
     whole, _, fraction = f"{rounded:f}".partition(".")
     if whole == "0" and t.decimals:
         whole = ""
@@ -107,6 +112,22 @@ def render_number(template: str, value: Decimal) -> str:
         whole, fraction = "#" * t.whole, "#" * t.decimals
     body = _fill_template(t, whole, fraction, negative)
     return body
+
+
+def _not_finite(value: Decimal, t: Template) -> str:
+    """NaN and infinities: their names where the places before the point are enough."""
+    if t.roman:
+        return "#" * 15
+    if t.exponent:
+        return f" {'#' * t.whole}.{'#' * (t.decimals + 4)}"
+    signed = "S" in t.tokens or "SG" in t.tokens
+    negative = value.is_infinite() and value < 0
+    sign = "-" if negative else "+" if signed else "" if t.fill else " "
+    name = "NaN" if value.is_nan() else "Infinity"
+    if len(name) > t.whole:
+        return sign + "#" * t.whole + ("." + "#" * t.decimals if t.decimals else "")
+    padding = "" if t.fill or signed else " " * (t.whole - len(name))
+    return padding + sign + name
 
 
 def _fill_template(t: Template, whole: str, fraction: str, negative: bool) -> str:

@@ -125,12 +125,17 @@ def timestamp_series(call: KernelCall, first: Value, last: Value, step: Value) -
     return make_lists(t, lengths, column(data, t.value_type), validity_from(valid))
 
 
-def subscripts(call: KernelCall, a: Value, dimension: Value) -> Any:
-    """generate_subscripts as an array: 1 … n of the first dimension, nothing of a missing one."""
+def subscripts(call: KernelCall, a: Value, dimension: Value, reverse: Any = None) -> Any:
+    """generate_subscripts as an array: 1 … n of the first dimension (n … 1 if reversed), nothing
+    of a missing one."""
     lists = broadcast(a, call.num_rows)
     dimensions = broadcast(dimension, call.num_rows)
     there = valid_rows(lists) & valid_rows(dimensions)
     counts = np.where(there & (values(dimensions) == 1), lengths_of(lists), 0)
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + 1
+    if reverse is not None:
+        turned = np.asarray(broadcast(reverse, call.num_rows).fill_null(False))
+        there &= valid_rows(broadcast(reverse, call.num_rows))
+        within = np.where(np.repeat(turned, counts), np.repeat(counts, counts) + 1 - within, within)
     items = column(within.astype(np.int32), pa.int32())
     return make_lists(call.type.arrow, counts, items, validity_from(there))

@@ -159,7 +159,8 @@ def _series() -> Iterable[FunctionDef]:
     )  # fmt: skip
     for t in (TIMESTAMP, TIMESTAMPTZ):
         yield _def("timestamp_series", (t, t, INTERVAL), array_of(t), can_fail=True)
-    yield _def("array_subscripts", (Poly.ANYARRAY, INTEGER), INTEGERS, "subscripts")
+    yield _def("array_subscripts", (Poly.ANYARRAY, INTEGER, BOOLEAN), INTEGERS, "subscripts",
+               optional=1)  # fmt: skip
 
 
 _LAMBDA_REMOVE = "list_filter({0}, lambda x: x IS DISTINCT FROM {1})"
@@ -167,6 +168,15 @@ _LAMBDA_REPLACE = (
     "list_transform({0}, lambda x: CASE WHEN x IS NOT DISTINCT FROM {1} THEN {2} ELSE x END)"
 )
 A, E = Poly.ANYCOMPATIBLEARRAY, Poly.ANYCOMPATIBLE
+
+
+def _trim_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    """All but the last n elements; as many as there are, at most."""
+    text = "'streamsql:2202E:number of elements to trim must be between 0 and ' || len({0})"
+    refused = f"CAST(ssql_raise({text}) AS {result.duckdb})"
+    whole = "CASE WHEN {1} < 0 OR {1} > len({0}) THEN " + refused
+    return (whole + " ELSE list_slice({0}, 1, len({0}) - {1}) END").format(*a)
+
 
 FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("array", (E,), _result_of_literal, variadic=True, variadic_empty=True, strict=False,
@@ -202,7 +212,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
          sql="list_filter({0}, lambda x, i: list_position({0}, x) = i)"),
     _def("array_sort", (Poly.ANYARRAY,), Poly.ANYARRAY, sql="list_sort({0}, 'ASC', 'NULLS LAST')"),
     _def("trim_array", (Poly.ANYARRAY, INTEGER), Poly.ANYARRAY, can_fail=True,
-         sql="list_slice({0}, 1, len({0}) - {1})"),
+         sql=_trim_sql),
     _def("array_fill", (Poly.ANYELEMENT, INTEGERS), Poly.ANYARRAY, strict=False, can_fail=True),
     _def("array_contains", (A, A), BOOLEAN, "contains", aliases=("@>",)),
     _def("array_contained", (A, A), BOOLEAN, "contained", aliases=("<@",)),

@@ -157,8 +157,10 @@ def _fields() -> Iterable[FunctionDef]:
         extract, date_part = lazy("extracts", "extract"), lazy("extracts", "date_part")
         yield FunctionDef(name="extract", args=(TEXT, t), result_of=extract_type, kernel=extract,
                           sql=_unzoned("extract", extract, t))  # fmt: skip
+        # of a date, date_part (unlike extract) sees midnight
+        seen: dict[str, Any] = {"coerce_to": (TEXT, TIMESTAMP)} if t is DATE else {}
         yield _def("date_part", (TEXT, t), DOUBLE, module="extracts", fails=True,
-                   sql=_unzoned("date_part", date_part, t))  # fmt: skip
+                   sql=_unzoned("date_part", date_part, t), **seen)  # fmt: skip
     for name in ("year", "quarter", "month", "week", "dayofyear", "dayofmonth", "dayofweek"):
         aliases = ("day",) if name == "dayofmonth" else ()
         for t in (TIMESTAMP, TIMESTAMPTZ, DATE):
@@ -195,7 +197,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("make_timestamptz", (INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, DOUBLE, TEXT),
          TIMESTAMPTZ, "make_timestamp", fails=True, optional=1),
     _def("make_interval", (INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, INTEGER, DOUBLE),
-         INTERVAL, fails=True, optional=6),
+         INTERVAL, fails=True, optional=7),
     _def("justify_hours", (INTERVAL,), INTERVAL),
     _def("justify_days", (INTERVAL,), INTERVAL),
     _def("justify_interval", (INTERVAL,), INTERVAL),
@@ -204,7 +206,7 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("timezone", (TEXT, TIMESTAMP), TIMESTAMPTZ, "at_time_zone", fails=True),
     _def("timezone", (INTERVAL, TIMESTAMPTZ), TIMESTAMP, "at_interval_zone"),
     _def("timezone", (INTERVAL, TIMESTAMP), TIMESTAMPTZ, "at_interval_zone"),
-    *(_def("overlaps", (t, t, t, t), BOOLEAN) for t in STAMPS),
+    *(_def("overlaps", (t, t, t, t), BOOLEAN) for t in (*STAMPS, TIME)),
     _def("now", (), TIMESTAMPTZ, volatility=Volatility.STABLE, sql="ssql_now()",
          aliases=("transaction_timestamp", "statement_timestamp", "proctime")),
     FunctionDef(name="clock_timestamp", args=(), result=TIMESTAMPTZ, can_fail=False,

@@ -18,11 +18,14 @@ from streamsql.functions.textio.calendar import (
     DATE_INFINITY,
     TIMESTAMP_INFINITY,
     US_PER_DAY,
+    civil_from_days,
     days_from_civil,
     days_in_month,
 )
 from streamsql.functions.textio.zones import ABBREVIATIONS, local_to_utc, zone_exists
 
+JULIAN_1970 = 2440588
+"""The Julian day of 1970-01-01."""
 _MONTHS = {
     name: i + 1
     for i, names in enumerate(
@@ -58,10 +61,11 @@ _TOKEN = re.compile(
       (?P<time>\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)
     | (?P<isodate>\d{4,7}-\d{1,2}-\d{1,2})
     | (?P<tz>[+-]\d{1,2}(?::?\d{2}(?::?\d{2})?)?)
-    | (?P<dashdate>\d{1,2}-(?:\d{1,2}|[A-Za-z]{3,9})-\d{1,4})
+    | (?P<dashdate>\d{1,2}-(?:\d{1,2}|[A-Za-z]{3,9})-\d{1,4}|\d{4}-[A-Za-z]{3,9}-\d{1,2})
     | (?P<slashdate>\d{1,4}[/.]\d{1,2}[/.]\d{1,4})
     | (?P<number>\d+(?:\.\d+)?)
     | (?P<zone>[A-Za-z]+(?:/[A-Za-z_+\-0-9]+)+)
+    | (?P<julian>[Jj]\d{1,8}(?![A-Za-z0-9]))
     | (?P<word>[A-Za-z]+)
     | (?P<sep>[,\-])
     )""",
@@ -81,6 +85,7 @@ class Fields:
     zone: str | None = None
     special: str | None = None
     bc: bool = False
+    short_year: bool = False
     meridian: str | None = None
 
 
@@ -129,7 +134,9 @@ def _take(f: Fields, what: str, token: str, loose: list[str], text: str, kind: s
         f.offset_s = _read_offset(token, text)
     elif what == "dashdate":
         a, b, c = token.split("-")
-        if b.isalpha():
+        if b.isalpha() and len(a) == 4:
+            _set_date(f, a, _month(b, text, kind), int(c))
+        elif b.isalpha():
             _set_date(f, c, _month(b, text, kind), int(a))
         else:
             _set_date(f, c, int(a), int(b))
@@ -139,6 +146,8 @@ def _take(f: Fields, what: str, token: str, loose: list[str], text: str, kind: s
             f.year, f.month, f.day = int(a), int(b), int(c)
         else:
             _set_date(f, c, int(a), int(b))
+    elif what == "julian":
+        _set_days(f, int(token[1:]) - JULIAN_1970)
     elif what == "number":
         _take_number(f, token, loose, text, kind)
     elif what == "zone":
@@ -154,8 +163,13 @@ def _take_number(f: Fields, token: str, loose: list[str], text: str, kind: str) 
         f.year, f.month, f.day = int(token[:4]), int(token[4:6]), int(token[6:])
     elif token.isdigit() and len(token) == 6 and f.year is not None and f.time_us is None:
         f.time_us = _read_time(f"{token[:2]}:{token[2:4]}:{token[4:]}", text)
+    elif token.isdigit() and len(token) == 6 and f.year is None and kind != "time":
+        _set_date(f, token[:2], int(token[2:4]), int(token[4:]))
     elif token.isdigit():
         loose.append(token)
+    elif f.year is None and re.fullmatch(r"\d{4}\.\d{3}", token):  # a year and its day
+        first = days_from_civil(int(token[:4]), 1, 1)
+        _set_days(f, first + int(token[5:]) - 1)
     else:
         raise _bad(kind, text)
 
@@ -202,8 +216,14 @@ def _month(name: str, text: str, kind: str) -> int:
 
 def _set_date(f: Fields, year: str, month: int, day: int) -> None:
     f.year, f.month, f.day = int(year), month, day
-    if len(year) <= 2:
-        f.year += 2000 if f.year < 70 else 1900
+    f.short_year = len(year) <= 2
+
+
+def _set_days(f: Fields, days: int) -> None:
+    """The date of a day number, counted from 1970."""
+    year, f.month, f.day = civil_from_days(days)
+    f.bc = year <= 0
+    f.year = 1 - year if f.bc else year
 
 
 def _read_time(token: str, text: str) -> int:
@@ -243,6 +263,8 @@ def _checked(f: Fields, text: str) -> Fields:
         shift = (0 if hour == 12 else hour) + (12 if f.meridian == "pm" else 0)
         f.time_us += (shift - hour) * 3_600_000_000
     if f.year is not None:
+        if f.short_year and not f.bc:  # 99 is 1999, but 99 BC is 99 BC
+            f.year += 2000 if f.year < 70 else 1900
         if f.bc:
             f.year = 1 - f.year
         elif f.year == 0:

@@ -403,7 +403,7 @@ def _bind_lateral_alone(node: exp.Lateral, env: Env) -> FromItem:
 
 
 def _bind_paren(node: exp.Paren, env: Env) -> FromItem:
-    return bind_item(node.this, env)
+    return _join_alias(bind_item(node.this, env), node.args.get("alias"))
 
 
 _ITEMS: dict[type[exp.Expression], Callable[..., FromItem]] = {

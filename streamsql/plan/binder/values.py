@@ -121,7 +121,7 @@ def _whole_row(
     exprs = [push_down_levels(c.expr, depth) for c in relation.columns]
     if relation.is_function and len(exprs) == 1:
         return exprs[0]
-    row = make_struct([c.name for c in relation.columns], exprs)
+    row = make_struct(_distinct([c.name for c in relation.columns]), exprs)
     if not relation.optional:
         return row
     # a side that an outer join left out is no row of NULLs, but NULL: count(t) passes over it. A
@@ -131,6 +131,18 @@ def _whole_row(
     tests = tuple(resolve_call("is_not_null", [e]) for e in certain[:1] or exprs)
     there = tests[0] if len(tests) == 1 else Call(function="or", args=tests, type=BOOLEAN)
     return Case(whens=((there, row),), otherwise=None, type=row.type)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Field names without repetition (an aliased join has the columns of both sides)."""
+    found: list[str] = []
+    for name in names:
+        number = 1
+        unique = name
+        while unique in found:
+            unique, number = f"{name}_{number}", number + 1
+        found.append(unique)
+    return found
 
 
 def row_fields(expr: Expr) -> list[Expr]:
