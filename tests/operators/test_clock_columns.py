@@ -38,6 +38,8 @@ QUERIES = [
     f"SELECT k, k IN (SELECT k FROM t1 WHERE {U}) FROM t0",
     f"SELECT k FROM t0 WHERE k NOT IN (SELECT k FROM t1 WHERE {U} AND k IS NOT NULL)",
     f"SELECT k, (SELECT max(t1.k) FROM t1 WHERE t1.k <= t0.k AND {U}) FROM t0",
+    "SELECT k FROM t0 WHERE (SELECT count(*) FROM t1 WHERE t1.k < t0.k AND t1.ts + (t0.n - t1.n) > "
+    "now()) > 1",
     # lists, aggregates, OVER, order
     f"SELECT k, CASE WHEN {T} THEN 'new' WHEN ts IS NULL THEN 'none' ELSE 'old' END FROM t0",
     f"SELECT count(*) FILTER (WHERE {T}), sum(CASE WHEN {T} THEN k END) FROM t0",
@@ -87,7 +89,9 @@ def test_conditions_turn_by_the_clock_alone(sql: str, seed: int) -> None:
     for events in undo(history, rng):
         view.step(events)
         view.verify(f"undo {sql}")
-    assert not view.held() or "OVER" in sql or "FROM t0" not in sql
+    # one row of a count over everything, which is there without rows too
+    alone = "OVER" in sql or "FROM t0" not in sql or ", k IN (SELECT" in sql
+    assert not view.held() or alone
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,6 @@ def test_conditions_turn_by_the_clock_alone(sql: str, seed: int) -> None:
         "age(now(), ts) < INTERVAL '1 day'",
         "now()::text > 'a'",
         "sqrt(extract(epoch FROM now())) > k",
-        "(SELECT count(*) FROM t1 WHERE t1.k < t0.k AND t1.ts + (t0.n - t1.n) > now()) > 1",
     ],
 )
 def test_refused_where_the_next_turn_is_not_known(condition: str) -> None:
