@@ -38,12 +38,6 @@ def test_relation_is_dropped_between_binding_and_reading(t, monkeypatch):
         t.execute("SELECT id FROM t").fetchall()
 
 
-def test_relation_is_dropped_while_its_index_is_made(t, monkeypatch):
-    first(monkeypatch, "commit", "DROP TABLE t")
-    with refused("42P01", 'relation "t" does not exist'):
-        t.execute("CREATE INDEX i ON t (v)")
-
-
 def test_name_of_a_view_in_the_making_is_taken(db, between_slices):
     made(db)
     messages = []
