@@ -102,7 +102,10 @@ def _sample(d: FunctionDef, i: int, t: SqlType) -> pa.Array:
         text = "{{a,b}}"
     if d.name in JSON_TEXTS:
         text = '{"a": 1}'
-    if d.name in ("jsonb_set", "jsonb_set_lax", "jsonb_insert", "jsonb_delete_path") and t.element == TEXT:
+    if (
+        d.name in ("jsonb_set", "jsonb_set_lax", "jsonb_insert", "jsonb_delete_path")
+        and t.element == TEXT
+    ):
         text = "{0}"
     return parse_text(pa.array([text]), t)
 
