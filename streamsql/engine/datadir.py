@@ -43,8 +43,7 @@ class DataDirectory:
     """Implements `Durability` over files.
 
     Layout: `LOCK`, `wal/` (the log), `checkpoint/` (states and manifest), `subscriptions/<oid>/`
-    (changes that subscriptions keep). files: the file system,
-    another one in tests.
+    (changes that subscriptions keep). files: the file system, another one in tests.
     """
 
     def __init__(self, engine: Engine, path: str, files: FileSystem | None = None) -> None:

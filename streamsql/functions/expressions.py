@@ -70,9 +70,8 @@ class Parameter(Expr):
 @dataclass(frozen=True, kw_only=True)
 class Call(Expr):
     """A resolved scalar function or operator. `function` is the registry's name: "add", "eq",
-    "and",
-    "not", "is_null", "in", "like", "lower", … Arguments are already coerced to the overload's
-    types."""
+    "and", "not", "is_null", "in", "like", "lower", … Arguments are already coerced to the
+    overload's types."""
 
     function: str
     args: tuple[Expr, ...]
@@ -121,8 +120,7 @@ class Subquery(Expr):
     """A subquery used as an expression.
 
     kind: "scalar" (one column; NULL without rows; 21000 with two), "exists", "in" (operand IN
-    plan),
-    "any" / "all" (operand <operator> ANY/ALL (plan)), "array" (ARRAY(plan)).
+    plan), "any" / "all" (operand <operator> ANY/ALL (plan)), "array" (ARRAY(plan)).
     Outer columns appear in `plan` as OuterRef(depth >= 1).
     """
 

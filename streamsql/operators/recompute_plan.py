@@ -103,8 +103,8 @@ def _cte_refs(node: LogicalPlan) -> set[int]:
 @dataclass(frozen=True)
 class Keys:
     """How to recompute by key. output: the key's columns in the output; leaves: in each leaf, or
-    None
-    where any change touches all keys. extra: expressions to append to a Project for the key."""
+    None where any change touches all keys. extra: expressions to append to a Project for the
+    key."""
 
     output: tuple[int, ...]
     leaves: tuple[tuple[int, ...] | None, ...]

@@ -19,8 +19,8 @@ from streamsql.operators.loops import sessions as loops
 NO_TIME = loops.NO_TIME
 FORGET_GAPS = 8
 """How many gaps beyond its last closed session an idle partition is remembered: until then a row
-that is
-old enough to touch that session is told from a new one, even through a chain of late rows."""
+that is old enough to touch that session is told from a new one, even through a chain of late
+rows."""
 
 _BY_SESSION = (
     "first", "last", "older", "newer", "parent", "stamp", "old_first", "old_last", "part_of",

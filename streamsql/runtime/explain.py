@@ -1,6 +1,5 @@
 """EXPLAIN of a view: the circuit as a tree that says how each part is kept up to date, what it
-holds
-and when that is freed."""
+holds and when that is freed."""
 
 from __future__ import annotations
 

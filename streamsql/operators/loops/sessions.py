@@ -187,8 +187,7 @@ def touch(
 @kernel
 def pieces(group: Any, times: Any, gap: int, longest: int, out_start: Any, out_end: Any) -> None:
     """Bounds of the session of each row, rows sorted by (group, time): cut at gaps, and where a
-    row
-    lies `longest` (0 = no limit) or more behind its session's start."""
+    row lies `longest` (0 = no limit) or more behind its session's start."""
     n = times.size
     i = 0
     while i < n:
