@@ -7,29 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.circuit.operator import Algebra, Operator, State, Step
+from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
-from streamsql.core.errors import NegativeWeight
-from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.core.types import BOOLEAN
 from streamsql.functions.expressions import Expr
-from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.clock_expressions import Condition, Moments, conditions
+from streamsql.operators.clock_rows import ByTheClock, ClockRows, marks_of_turns
 from streamsql.operators.columns import to_arrow
-from streamsql.operators.event_time import CloseQueue
-from streamsql.operators.groups import Groups
-from streamsql.operators.map import Map, move
-from streamsql.operators.temporal_filter import marks_of_turns
+from streamsql.operators.map import move
 from streamsql.plan import nodes as plan
 
-NEXT, TRUTH = 2, 3
-"""Lanes of a waiting row beside weight and stamp: its next moment (µs); then the conditions."""
 UNKNOWN = 2  # a condition that is NULL
 
 
-class ClockColumns(Map):
+class ClockColumns(ByTheClock):
     """Add a column for each condition on now() that turns by the clock (ON, CASE, FILTER, EXISTS).
 
     Algebra:  each row with columns more; when one of its conditions turns, the row is taken back
@@ -42,28 +35,17 @@ class ClockColumns(Map):
     Errors:   as Project; NegativeWeight (XX001) if a waiting row is taken back too often.
     """
 
-    algebra = Algebra.NON_LINEAR
-    rowwise = False
-
     def __init__(
         self, schema: Schema, input_schema: Schema, exprs: Sequence[Expr],
         found: Sequence[Condition], *, on_error: str, timezone: str,
     ) -> None:  # fmt: skip
         super().__init__(schema, input_schema, None, exprs, on_error=on_error, timezone=timezone)
-        self.moments = Moments(found, input_schema, timezone)
-        width = TRUTH + len(exprs)
-        self.waiting = Groups(input_schema, range(len(input_schema)), width, exact=True)
-        self.queue = CloseQueue()
+        moments = Moments(found, input_schema, timezone)
+        self.rows = ClockRows(input_schema, moments, len(exprs))
 
     @property
     def name(self) -> str:
         return "Clock columns"
-
-    def step(self, step: Step, *deltas: Delta) -> Delta:
-        parts = [self._wake(step)]
-        if deltas[0]:
-            parts.append(self._take(step, deltas[0]))
-        return concat(parts, self.schema)
 
     def _take(self, step: Step, delta: Delta) -> Delta:
         assert self._outputs is not None
@@ -71,10 +53,7 @@ class ClockColumns(Map):
         if not delta:
             return Delta.empty(self.schema)
         truth = _truth(columns)
-        moments = self.moments.next(delta.batch, step.now_us)
-        keep = np.flatnonzero(moments < END_OF_TIME)
-        if keep.size:
-            self._store(delta.take(keep), truth[keep], moments[keep])
+        self.rows.take(delta, truth, step.now_us)
         return self._with(delta.batch, truth, delta.weights_or_ones(), delta.row_watermark)
 
     def _with(
@@ -89,65 +68,19 @@ class ClockColumns(Map):
         batch = make_batch([*rows.columns, *columns], self.schema.arrow, rows.num_rows)
         return Delta(batch, weights, row_watermark)
 
-    def _store(self, delta: Delta, truth: Int64Array, moments: Int64Array) -> None:
-        slots, new_rows = self.waiting.upsert(delta.batch)
-        opened = slots[new_rows]
-        self.waiting.cells[opened, NEXT] = moments[new_rows]
-        self.waiting.cells[opened, TRUTH:] = truth[new_rows]
-        self.queue.push(moments[new_rows], opened)
-        touched, _ = self.waiting.touch(slots, delta.weights_or_ones())
-        weights = self.waiting.cells[touched, 0]
-        if bool((weights < 0).any()):
-            raise NegativeWeight("a row was taken back that waits for no turn of the clock")
-        self.waiting.free(touched[weights == 0])
-
-    def _wake(self, step: Step) -> Delta:
-        """Rows whose moment has come, as they were and as they are."""
-        times, slots = self.queue.pop(step.now_us)
-        if not slots.size:
-            return Delta.empty(self.schema)
-        cells = self.waiting.cells[slots]
-        slots = np.unique(slots[(cells[:, 0] > 0) & (cells[:, NEXT] == times)])
-        batch = self.waiting.key_rows(slots)
+    def _turned(self, step: Step, slots: Int64Array, rows: pa.RecordBatch) -> Delta:
+        """Rows as they were and as they are."""
         assert self._outputs is not None
         found = self._outputs.run_skipping(
-            batch, step.now_us, on_error="null", timezone=self.timezone
+            rows, step.now_us, on_error="null", timezone=self.timezone
         )
-        now, cells = _truth(found.columns), self.waiting.cells[slots]
-        weights, before = cells[:, 0], cells[:, TRUTH:]
+        now = _truth(found.columns)
+        before, weights = self.rows.turn(slots, rows, now, step.now_us)
         turned = np.flatnonzero((now != before).any(axis=1))
-        moments = self.moments.next(batch, step.now_us)
-        again = moments < END_OF_TIME
-        self.waiting.cells[slots, NEXT] = moments
-        self.waiting.cells[slots, TRUTH:] = now
-        self.queue.push(moments[again], slots[again])
-        self.waiting.free(slots[~again])
-        rows = batch.take(pa.array(turned))
         marks = marks_of_turns(step, turned.size)
+        rows = rows.take(pa.array(turned))
         gone = self._with(rows, before[turned], -weights[turned], marks)
         return concat([gone, self._with(rows, now[turned], weights[turned], marks)], self.schema)
-
-    def next_timer_us(self) -> int | None:
-        return self.queue.next_us()
-
-    def current(self, *inputs: Delta) -> Delta | None:
-        """As of the moment of the last tick, which is not known here."""
-        return None
-
-    def save(self) -> State:
-        return {**saved.nest("bad", super().save()), **saved.nest("rows", self.waiting.save())}
-
-    def load(self, state: State) -> None:
-        super().load(saved.inner("bad", state))
-        self.waiting.load(saved.inner("rows", state))
-        live = self.waiting.live()
-        self.queue.push(self.waiting.cells[live, NEXT], live)
-
-    def state_rows(self) -> int:
-        return self.waiting.count
-
-    def state_bytes(self) -> int:
-        return self.waiting.nbytes
 
     def explain(self) -> dict[str, str]:
         from streamsql.plan.render import render
