@@ -37,7 +37,7 @@ def _aggregates() -> None:
         AggregateCall(function=name, args=(ref,), type=ref.type)
         for name in ("sum", "min", "max", "var_samp")
         for ref in refs
-        if not (ref.type is INTERVAL and name == "var_samp")
+        if ref.type is not INTERVAL or name == "sum"
     ]
     calls += [
         AggregateCall(function=name, args=(ref,), type=ref.type)

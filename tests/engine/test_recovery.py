@@ -53,6 +53,9 @@ def abandon(db: Database) -> None:
     db.engine.closed = True
     db.engine.ingest.close()
     db.engine.scheduler.stop()
+    writer = getattr(db.engine.durability, "_await_writer", None)
+    if writer is not None:  # a process that is killed takes the thread of a checkpoint along
+        writer()
     db.engine.pool.close()
 
 
