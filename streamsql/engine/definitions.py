@@ -22,7 +22,7 @@ from streamsql.engine.constraints import bind_checks, refuse_subquery
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.watermarks import DEFAULT_MAX_FUTURE_US, WatermarkPolicy
 from streamsql.functions.expressions import Expr, columns_used
-from streamsql.plan.binder.context import NOW_TICK
+from streamsql.plan.binder.context import NOW_REFUSED, NOW_TICK
 
 TABLE_OPTIONS = ("idle_timeout", "max_future", "allowed_lateness", "on_error", "retention")
 
@@ -184,7 +184,7 @@ def _bind_watermark(
         expr: Expr = column(index, schema[index].type, definition.column)
         return expr, (definition.percentile, definition.percentile_span_us)
     assert definition.expression is not None
-    context = scope.context(volatile_allowed=False, now=NOW_TICK)
+    context = scope.context(volatile_allowed=False, now=NOW_REFUSED)
     expr = bind_scalar(definition.expression, schema, context)
     refuse_subquery(expr, "WATERMARK expression", at)
     if expr.type.kind is Kind.UNKNOWN or expr.type.kind not in DATETIME_KINDS:

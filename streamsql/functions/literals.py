@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from streamsql.core.errors import StreamSqlError
+from streamsql.core.errors import NumericValueOutOfRange, StreamSqlError
 from streamsql.core.types import BIGINT, DOUBLE, INTEGER, Kind, SqlType, numeric
 from streamsql.functions.expressions import Call, Expr, Literal, transform
 from streamsql.functions.textio.calendar import US_PER_DAY
@@ -24,7 +24,8 @@ _MIN_DAY, _MAX_DAY = -719162, 2932896  # what datetime.date can hold
 def number_literal(text: str, position: int | None = None) -> Literal:
     """A number as written in SQL: INTEGER, BIGINT or NUMERIC by its size and form.
 
-    Raises: NumericValueOutOfRange (22003) beyond 38 digits.
+    Raises: NumericValueOutOfRange (22003) beyond 38 digits and, written with an exponent, beyond
+    what a double holds.
 
     >>> [str(number_literal(x).type) for x in ("7", "3000000000", "0.908")]
     ['integer', 'bigint', 'numeric']
@@ -41,9 +42,18 @@ def number_literal(text: str, position: int | None = None) -> Literal:
     number = Decimal(clean)
     if "e" in clean.lower() and _digits_needed(number) > 38:
         # 1e308: PostgreSQL's numeric could hold it, ours can not; a double can
-        return Literal(value=float(clean), type=DOUBLE, position=position)
+        return Literal(value=_double(clean, number, position), type=DOUBLE, position=position)
     type_ = tight_numeric(number, position)
     return Literal(value=fit_decimal(number, type_), type=type_, position=position)
+
+
+def _double(text: str, number: Decimal, position: int | None) -> float:
+    value = float(text)
+    if math.isinf(value) or (value == 0.0 and number != 0):
+        raise NumericValueOutOfRange(
+            f'"{text}" is out of range for type double precision', position=position
+        )
+    return value
 
 
 def _digits_needed(value: Decimal) -> int:

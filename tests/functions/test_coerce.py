@@ -143,6 +143,13 @@ def test_number_literal_is_typed_by_its_form(text: str, type_: SqlType, value: o
     assert (found.type, found.value) == (type_, value)
 
 
+@pytest.mark.parametrize("text", ["1e309", "1e400", "1.5e-324000", "1e-330", "1_0e400"])
+def test_number_literal_beyond_a_double_is_refused(text: str) -> None:
+    with pytest.raises(errors.NumericValueOutOfRange, match="out of range for type double"):
+        number_literal(text)
+    assert number_literal("0e-400").value == 0 and number_literal("5e-324").value == 5e-324
+
+
 VALUES = [
     ("t", BOOLEAN), ("-5", SMALLINT), ("1.5", DOUBLE), ("NaN", DOUBLE), ("-Infinity", DOUBLE),
     ("123.4500000000", NUMERIC), ("99999999999999999999.99", numeric(30, 2)), ("it's", TEXT),

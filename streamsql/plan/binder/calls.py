@@ -189,9 +189,9 @@ def check_volatility(binder: ExprBinder, expr: Expr, name: str, position: int | 
     context = binder.statement.context
     if context.volatile_allowed and context.now != NOW_REFUSED:
         return
-    if not isinstance(expr, Call):
-        return
-    level = volatility(Call(function=expr.function, args=expr.args, type=expr.type)).value
+    if isinstance(expr, Call):
+        expr = Call(function=expr.function, args=expr.args, type=expr.type)
+    level = volatility(expr).value  # current_date is a cast of now()
     if level == "volatile" and not context.volatile_allowed:
         raise FeatureNotSupported(
             f"function {name}() is volatile and can not be used in a view",

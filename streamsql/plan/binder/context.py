@@ -17,7 +17,7 @@ NOW_FREE = "free"
 NOW_TICK = "tick"
 """`now()` is the tick's time: a view."""
 NOW_REFUSED = "refused"
-"""`now()` is refused: a generated column, an index."""
+"""`now()` is refused: an index, a constraint, a watermark."""
 
 
 @dataclass(frozen=True)
