@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -167,17 +167,37 @@ def ends_of(operator: Operator) -> dict[int, int]:
     return {**operator.ends, **operator.closes}
 
 
+def same_window(left: Operator, right: Operator, pairs: Iterable[tuple[int, int]]) -> bool:
+    """Whether the keys (a column of the left, one of the right) say that two rows are of windows
+    that close together."""
+    own, there = ends_of(left), ends_of(right)
+    return any(a in own and own[a] == there.get(b) for a, b in pairs)
+
+
+def close_apart(left: Operator, right: Operator, pairs: Iterable[tuple[int, int]]) -> bool:
+    """Whether two rows that meet may be of windows that close at different times: what is made of
+    them changes until both have closed, and a closed one still meets rows of the other side."""
+    both = bool(ends_of(left)) and bool(ends_of(right))
+    return both and not same_window(left, right, pairs)
+
+
+def until_all_close(made: Operator) -> None:
+    """The output of a join of rows that `close_apart`: no window alone tells that it is final."""
+    made.ends, made.closes = ends_of(made), {}
+
+
 def freed_by(
     below: Operator, keys: Sequence[int], other: Operator, other_keys: Sequence[int]
 ) -> dict[int, int]:
     """What tells when a join needs a row of one side no more: its windows close, and then the join
     drops what would change them; or a window of it is compared with one of the other side, of which
     no row comes any more either."""
+    pairs = list(zip(keys, other_keys, strict=True))
+    if close_apart(below, other, pairs):
+        return {}
     if below.closes:
         return dict(below.closes)
-    own, there = ends_of(below), ends_of(other)
-    pairs = zip(keys, other_keys, strict=True)
-    return own if any(a in own and b in there for a, b in pairs) else {}
+    return ends_of(below) if same_window(below, other, pairs) else {}
 
 
 def add_arrange(build: Builder, source: int, *, frees: Mapping[int, int] | None = None) -> int:

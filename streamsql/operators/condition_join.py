@@ -13,7 +13,13 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import columns_used
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.operators import saved
-from streamsql.operators.arrange import closed_rows, ends_of
+from streamsql.operators.arrange import (
+    close_apart,
+    closed_rows,
+    ends_of,
+    same_window,
+    until_all_close,
+)
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.join_condition import equalities_text, split
@@ -385,10 +391,14 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     )
     of_left, of_right = ends_of(left), ends_of(right)
     paired = list(zip(parts.left_keys, parts.right_keys, strict=True))
-    together = any(a in of_left and b in of_right for a, b in paired)
+    together, apart = same_window(left, right, paired), close_apart(left, right, paired)
     frees = (
-        dict(left.closes) if "l" in sides and left.closes else of_left if together else {},
-        dict(right.closes) if "r" in sides and right.closes else of_right if together else {},
+        ({}, {})
+        if apart
+        else (
+            dict(left.closes) if "l" in sides and left.closes else of_left if together else {},
+            dict(right.closes) if "r" in sides and right.closes else of_right if together else {},
+        )
     )
 
     def make() -> ConditionJoin:
@@ -403,6 +413,8 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
             move(left, made, {i: [i] for i in range(n)})
         if "r" in sides:
             move(right, made, {i: [n + i] for i in range(parts.right_width)})
+        if apart:
+            until_all_close(made)
         return made
 
     keys = (parts.left_keys, parts.right_keys, parts.null_safe)

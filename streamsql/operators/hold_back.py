@@ -216,6 +216,8 @@ class HoldBack(Operator):
 def add_hold_back(build: Builder, source: int) -> int | None:
     """Hold back the rows of a node by its windows, else by its event times; None if it has none."""
     below = build.operator(source)
+    if below.ends and not below.closes:  # its inputs are held back, each by its own windows
+        return None
     judges = not below.closes
     columns = dict(below.closes) or dict.fromkeys(sorted(below.event_times), 1)
     if not columns:

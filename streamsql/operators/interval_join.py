@@ -13,6 +13,7 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef, conjunction
 from streamsql.operators import saved
+from streamsql.operators.arrange import close_apart, until_all_close
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
 from streamsql.operators.event_time import event_time_us
@@ -238,6 +239,8 @@ def _lower(
         move(left, made, {i: places[i] for i in range(wide) if i in places})
         rest = range(len(right.schema))
         move(right, made, {i: places[wide + i] for i in rest if wide + i in places})
+        if close_apart(left, right, zip(parts.left_keys, parts.right_keys, strict=True)):
+            until_all_close(made)
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe, span, picks)

@@ -13,7 +13,14 @@ from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.kernels.multimap import Multimap
-from streamsql.operators.arrange import Arrange, Reader, add_arrange, freed_by
+from streamsql.operators.arrange import (
+    Arrange,
+    Reader,
+    add_arrange,
+    close_apart,
+    freed_by,
+    until_all_close,
+)
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
@@ -338,6 +345,8 @@ def add_join(
         made.lateness_us = max(a.lateness_us, b.lateness_us)
         move(a, made, {i: places[i] for i in range(n) if i in places})
         move(b, made, {i: places[n + i] for i in range(len(b.schema)) if n + i in places})
+        if close_apart(a, b, zip(parts.left_keys, parts.right_keys, strict=True)):
+            until_all_close(made)
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe, chosen)

@@ -15,7 +15,7 @@ from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.operators import saved
-from streamsql.operators.arrange import Arrange, add_arrange, ends_of, freed_by
+from streamsql.operators.arrange import Arrange, add_arrange, close_apart, ends_of, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
 from streamsql.operators.event_time import CloseQueue, event_time_us
@@ -223,7 +223,8 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
     assert isinstance(arrange, Arrange)
 
     ends, left_ends = ends_of(below), ends_of(arrange)
-    closing = [(k, ends[k]) for k in parts.right_keys if k in ends]
+    apart = close_apart(arrange, below, zip(parts.left_keys, parts.right_keys, strict=True))
+    closing = [] if apart else [(k, ends[k]) for k in parts.right_keys if k in ends]
     # the left side's window is the same one where both are compared; else a key must stay
     paired = {r for own, r in zip(parts.left_keys, parts.right_keys, strict=True)
               if own in left_ends}  # fmt: skip
@@ -237,6 +238,8 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
         made.lateness_us = max(arrange.lateness_us, below.lateness_us)
+        if apart:
+            made.closes = {}  # whether a closed row has a partner may still change
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe)
