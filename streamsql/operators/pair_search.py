@@ -98,6 +98,8 @@ def _comparison(part: Expr, wide: int) -> tuple[str, _Side, _Side] | None:
     used_a, used_b = columns_used(a), columns_used(b)
     if not used_a or not used_b or a.type.arrow != b.type.arrow or not can_order(a.type.arrow):
         return None
+    if a.type.kind in (Kind.JSON, Kind.JSONB):  # texts to Arrow, but not in their order
+        return None
     function = part.function
     if min(used_a) >= wide and max(used_b) < wide:
         a, b, function = b, a, TURNED[function]

@@ -151,6 +151,9 @@ def run_verify(
                 f'"{relation.name}" can not be verified: a temporal join {why}'
             )
     kept = engine.views.get(relation.oid)
+    failure = None if kept is None else engine.call(lambda: engine.view_failure(kept))
+    if failure is not None:  # as reads of it: it has no rows that could be right
+        raise failure
     if kept is not None and any(isinstance(n.operator, Stamp) for n in kept.compiled.nodes):
         raise FeatureNotSupported(
             f'"{relation.name}" can not be verified: it shows now() as of when each row came, '

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from streamsql.core.types import BOOLEAN, INTEGER, Kind, SqlType
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly, SqlTemplate
+from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.literals import sql_string
 from streamsql.functions.scalar.lazy import lazy
 from streamsql.functions.sql_text import unless_jsonb
@@ -42,11 +43,17 @@ def _in_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> st
 
 
 def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = None) -> FunctionDef:
-    """COALESCE, GREATEST, LEAST: arguments of one common type."""
+    """COALESCE, GREATEST, LEAST: arguments of one common type. DuckDB orders intervals by months,
+    then days, and jsonb as text: there the kernel is called, if there is one."""
+
+    def write(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+        if kernel is not None and any(t.kind in (Kind.JSONB, Kind.INTERVAL) for t in types):
+            return kernel_sql(name, kernel, a, types, result, strict=False)
+        return f"{name}({', '.join(a)})"
+
     return FunctionDef(
         name=name, args=(Poly.ANYCOMPATIBLE,), variadic=True, strict=False, can_fail=False,
-        result=Poly.ANYCOMPATIBLE, aliases=aliases, kernel=kernel,
-        sql=lambda a, *_: f"{name}({', '.join(a)})",
+        result=Poly.ANYCOMPATIBLE, aliases=aliases, kernel=kernel, sql=write,
     )  # fmt: skip
 
 
