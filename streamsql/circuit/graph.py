@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from streamsql.circuit import idle
 from streamsql.circuit.node import EdgeCheck, Node, NodeFailed
 from streamsql.circuit.operator import Operator, State, Step
+from streamsql.circuit.retell import note_given, retold
 from streamsql.core.delta import Delta, concat
 from streamsql.core.errors import DataCorrupted
 
@@ -237,16 +238,14 @@ class Circuit:
         new = set(new_nodes)
         run = _Run(self, step, new)
         known = dict(snapshots)
-        for node_id, delta in snapshots.items():
-            step.given[node_id] = [delta]
-            step.schemas[node_id] = self.nodes[node_id].operator.schema
+        note_given(step, self.nodes, snapshots)
         for node_id in sorted(new):
             run.wake(node_id)
             if not self.nodes[node_id].inputs and node_id in known:
                 run.give(node_id, 0, known[node_id])
             for port, source in enumerate(self.nodes[node_id].inputs):
                 if source not in new:
-                    run.give(node_id, port, self._accumulated(source, known))
+                    run.give(node_id, port, self._accumulated(source, known, step))
         older = [n.operator for n in self if n.id not in new]
         for operator in older:
             operator.given_whole = True
@@ -256,21 +255,22 @@ class Circuit:
             for operator in older:
                 operator.given_whole = False
 
-    def accumulated(self, node_id: int, snapshots: Mapping[int, Delta]) -> Delta:
-        """All rows that a node has put out so far; snapshots as for `backfill`.
+    def accumulated(
+        self, node_id: int, snapshots: Mapping[int, Delta], step: Step | None = None
+    ) -> Delta:
+        """All rows that a node has put out so far; snapshots as for `backfill`. step: takes what
+        operators report of them.
 
         Raises: DataCorrupted (XX001) if they are not kept anywhere.
         """
-        return self._accumulated(node_id, dict(snapshots))
+        note_given(step, self.nodes, snapshots)
+        return self._accumulated(node_id, dict(snapshots), step)
 
-    def _accumulated(self, node_id: int, known: dict[int, Delta]) -> Delta:
+    def _accumulated(self, node_id: int, known: dict[int, Delta], step: Step | None) -> Delta:
         if node_id not in known:
             node = self.nodes[node_id]
-            inputs = [self._accumulated(i, known) for i in node.inputs]
-            found = node.operator.current(*inputs)
-            if found is None:
-                raise DataCorrupted(f"the rows of {node.label} can not be listed for a new view")
-            known[node_id] = found
+            inputs = [self._accumulated(i, known, step) for i in node.inputs]
+            known[node_id] = retold(node, step, inputs)
         return known[node_id]
 
     def can_list(self, node_id: int, known: Iterable[int]) -> bool:

@@ -154,6 +154,15 @@ class Operator(abc.ABC):
         """
         return None
 
+    @property
+    def retells(self) -> bool:
+        """Whether `retell` may have something to report."""
+        return False
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
+        """`current` for a new view; operators that keep no rows report again what they dropped."""
+        return self.current(*inputs)
+
     def failure(self) -> tuple[str, str] | None:
         """(sqlstate, message) while a row that failed under `on_error = 'fail'` is still there."""
         return None

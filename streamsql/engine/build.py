@@ -57,6 +57,7 @@ class Built:
     changed: OIDs of relations with a new definition; replaced: those with a new query. suspended:
     views to stop. underpinned: (node of the rows before, what it was) of tables whose columns
     changed. layouts: those that nobody reads any more. released: holds on nodes to let go.
+    steps: what operators reported while views were filled, and the views it was reported for.
     swapped: views that a job has filled → what their rows differ by from those they replace.
     jobs: those that begin; job: the one that ends.
     """
@@ -65,7 +66,7 @@ class Built:
     tables: dict[int, TableState] = field(default_factory=dict)
     views: dict[int, ViewState] = field(default_factory=dict)
     fills: dict[int, Delta] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[tuple[Step, frozenset[str]]] = field(default_factory=list)
     nodes: dict[int, int] = field(default_factory=dict)
     sources: dict[int, Any] = field(default_factory=dict)
     dropped: list[Relation] = field(default_factory=list)
@@ -219,7 +220,8 @@ class CatalogBuilder:
             else:
                 state.follow_log(old)
                 built.swapped[oid] = view.difference.contents()
-        built.steps += side.reports
+        names = frozenset(relation.name for relation in final.values())
+        built.steps += [(step, names) for step in side.reports]
 
     def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
         """Bind, compile and fill a view from the present rows of what it reads."""
@@ -237,7 +239,7 @@ class CatalogBuilder:
         if fill:
             step = Step(engine.version, engine.advance_now())
             built.fills[relation.oid] = self._fill(view, built, step)
-            built.steps.append(step)
+            built.steps.append((step, frozenset((relation.name,))))
         return view
 
     def _fill(self, view: ViewState, built: Built, step: Step) -> Delta:
@@ -246,14 +248,37 @@ class CatalogBuilder:
         new_nodes = list(view.compiled.new_nodes)
         known = self._known_rows(view.node, set(new_nodes), built)
         if not new_nodes:
-            return engine.circuit.accumulated(view.node, known)
+            found = engine.circuit.accumulated(view.node, known, step)
+            self._retell(view, built, known, step)
+            return found
         try:
             outputs = engine.circuit.backfill(step, new_nodes, known)
         except NodeFailed as error:
             if isinstance(error.__cause__, StatementError):
                 raise error.__cause__ from None
             raise
+        self._retell(view, built, known, step)
         return outputs.get(view.node, Delta.empty(view.schema))
+
+    def _retell(self, view: ViewState, built: Built, known: dict[int, Delta], step: Step) -> None:
+        """Where it starts from the rows of another view that it does not name: what the operators
+        below dropped was late, or wrong, for it too."""
+        circuit = self.engine.circuit
+        own = self.engine.own_nodes(view, {**self.engine.nodes, **built.nodes})
+        told, stack = set(known), [view.node]
+        passed: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node not in told and node not in passed:
+                passed.add(node)
+                stack += circuit.nodes[node].inputs
+        left = [n for n in own if n not in passed and circuit.nodes[n].operator.retells]
+        if left:
+            below = self._known_rows(view.node, set(own), built)
+            listed = dict(below)
+            for node in left:
+                if circuit.can_list(node, below):
+                    listed[node] = circuit.accumulated(node, listed, step)
 
     def _known_rows(self, node: int, new: set[int], built: Built) -> dict[int, Delta]:
         """Accumulated rows of the relations that the new nodes stand on, the nearest ones only."""
@@ -393,8 +418,8 @@ class CatalogBuilder:
         if engine.replay_us is None:  # else once, at the end
             engine.indexes.sync()
         engine.recordings.sync()
-        for step in built.steps:
-            engine.system.record(tick, step)
+        for step, views in built.steps:
+            engine.system.record(tick, step, views)
         for job in built.jobs:
             engine.jobs.launch(job)
 

@@ -163,11 +163,13 @@ class Engine:
         given = {n: parts for n, parts in deltas.items() if nodes[n].consumers}
         return self.circuit.step(step, given, watermarks, idle)
 
-    def own_nodes(self, view: ViewState) -> list[int]:
-        """The nodes that compute a view from the relations it names, in topological order."""
+    def own_nodes(self, view: ViewState, nodes: Mapping[int, int] | None = None) -> list[int]:
+        """The nodes that compute a view from the relations it names, in topological order. nodes:
+        of relations by OID, where some are being made."""
         if view.node not in self.circuit.nodes:
             return []
-        borders = set(self.nodes.values()) - {view.node}
+        nodes = nodes or self.nodes
+        borders = {nodes[oid] for oid in view.compiled.reads if oid in nodes} - {view.node}
         found: set[int] = set()
         stack = [view.node]
         while stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,12 +135,14 @@ class SystemState:
         }
 
     # --- recording (engine thread) --------------------------------------------------------------
-    def record(self, tick: Tick, step: Step) -> None:
-        """Take what the operators reported in one tick."""
+    def record(self, tick: Tick, step: Step, views: Collection[str] | None = None) -> None:
+        """Take what the operators reported in one tick. views: those that it was reported for while
+        they were filled; None = all that the operators work for."""
         owners: dict[tuple[int, int | None], Owners] = {}
         late_at = {(late.node, late.port) for late in step.late}
         for at in {*late_at, *((e.node, None) for e in step.errors)}:
-            owners[at] = self.engine.owners_of(*at)
+            found = self.engine.owners_of(*at)
+            owners[at] = [own for own in found if views is None or own[0] in views]
         for late in step.late:
             self._record_late(late, owners[late.node, late.port], tick.version)
         for error in step.errors:

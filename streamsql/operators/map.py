@@ -13,6 +13,7 @@ from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.schema import Schema
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import Call, Cast, ColumnRef, Expr, OuterRef, Subquery, walk
+from streamsql.functions.resolve import can_fail
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import lane_column
@@ -167,8 +168,16 @@ class Map(Operator):
         return self._failure
 
     def current(self, *inputs: Delta) -> Delta | None:
+        return self.retell(Step(0, 0), *inputs)
+
+    @property
+    def retells(self) -> bool:
+        parts = (self.predicate, *(self.exprs or ()))
+        return any(can_fail(e) for e in parts if e is not None)
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
         bad_rows, failure = self.bad_rows, self._failure
-        out = self._map(Step(0, 0), inputs[0])
+        out = self._map(step, inputs[0])
         self.bad_rows, self._failure = bad_rows, failure
         return out
 

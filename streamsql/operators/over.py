@@ -226,9 +226,16 @@ class Over(Operator):
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
+        return self.retell(Step(0, 0), *inputs)
+
+    @property
+    def retells(self) -> bool:
+        return True  # a sum may have left the range
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
         copies = self.rows.in_order_of_arrival()
         bad = self.bad_rows, self._failure
-        out = self._output(Step(0, 0), copies, self.rows.cells[copies], 0)
+        out = self._output(step, copies, self.rows.cells[copies], 0)
         self.bad_rows, self._failure = bad
         return out
 

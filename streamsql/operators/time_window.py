@@ -129,7 +129,14 @@ class TimeWindow(Operator):
         return Delta(batch, delta.weights, delta.row_watermark, delta.consolidated)
 
     def current(self, *inputs: Delta) -> Delta | None:
-        return self.step(Step(0, 0), *inputs)
+        return self.retell(Step(0, 0), *inputs)
+
+    @property
+    def retells(self) -> bool:
+        return self.drops_late
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta:
+        return self.step(step, *inputs)
 
     @property
     def name(self) -> str:

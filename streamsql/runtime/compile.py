@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from streamsql.circuit.graph import Circuit, Node
 from streamsql.circuit.operator import Operator, Step
@@ -17,7 +18,8 @@ from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
 from streamsql.operators.source import Source
-from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.nodes import LogicalPlan, Scan
+from streamsql.plan.visit import walk_plan
 from streamsql.runtime.memory import keep_memory
 
 
@@ -40,6 +42,11 @@ class CompiledView:
     @property
     def schema(self) -> Schema:
         return self.plan.schema
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """OIDs of the relations that the view names."""
+        return frozenset(n.relation_id for n in walk_plan(self.plan) if isinstance(n, Scan))
 
     @property
     def nodes(self) -> list[Node]:
