@@ -363,6 +363,22 @@ def find(name: str) -> Setting:
     raise _unrecognized(name)
 
 
+COUNTERPARTS: Mapping[str, str] = {
+    "table.exec.source.idle-timeout": "WITH (idle_timeout = '30s') of a table or source does this.",
+    "table.exec.state.ttl": "Windows and temporal filters (WHERE t > now() - …) free state.",
+    "table.local-time-zone": "SET timezone = 'UTC' does this.",
+}
+"""Settings of Flink → what to write here."""
+
+
+def without_effect(name: str) -> tuple[str, str | None] | None:
+    """(message, hint) for a setting of another system that changes nothing; None for others."""
+    key = name.lower().strip()
+    if key in BY_NAME or key in ALIASES or "." not in key:
+        return None
+    return f'parameter "{name}" has no effect', COUNTERPARTS.get(key)
+
+
 class Variables:
     """The variables of one session.
 

@@ -465,3 +465,19 @@ def test_old_window_syntax_knows_the_row_time_of_a_window(db):
         (1, datetime(2024, 1, 1, 0, 1, 4, 999999), datetime(2024, 1, 1, 0, 1, 5)),
         (2, datetime(2024, 1, 1, 0, 2, 58, 999999), datetime(2024, 1, 1, 0, 2, 59)),
     ]
+
+
+def test_settings_of_flink_say_that_they_have_no_effect(db):
+    def told(sql):
+        return [(n.severity, n.message, n.hint) for n in db.execute(sql).notices]
+
+    assert told("SET application.name = 'x'") == []
+    db.execute("SET dialect = 'flink'")
+    assert told("SET 'no.such.thing' = 'x'") == [
+        ("WARNING", 'parameter "no.such.thing" has no effect', None)
+    ]
+    ((severity, _, hint),) = told("SET 'table.exec.source.idle-timeout' = '10 s'")
+    assert severity == "WARNING" and "idle_timeout = '30s'" in hint
+    assert "SET timezone" in told("SET 'table.local-time-zone' = 'UTC'")[0][2]
+    assert told("RESET 'no.such.thing'") == told("SET 'streamsql.dialect' = 'flink'") == []
+    db.execute("CREATE TABLE t (a INT, ts TIMESTAMP(3)) WITH (idle_timeout = '30s')")

@@ -8,7 +8,7 @@ from streamsql.core.errors import ActiveTransaction
 from streamsql.core.types import TEXT
 from streamsql.dialect.statements import Discard, SetVariable, ShowVariable
 from streamsql.engine.api import Result, ResultColumn
-from streamsql.engine.settings import find
+from streamsql.engine.settings import find, without_effect
 from streamsql.engine.statements.common import rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types
 from streamsql.engine.storage import retention
@@ -42,6 +42,9 @@ def run_set(
         )
         return Result("SET")
     session.set_variable(name, statement.value, local=statement.local)
+    told = without_effect(statement.name) if session.variables.get("dialect") == "flink" else None
+    if told is not None and statement.value is not None:
+        session.notice(told[0], severity="WARNING", sqlstate="01000", hint=told[1])
     return Result("SET" if statement.value is not None else "RESET")
 
 
