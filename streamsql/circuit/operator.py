@@ -90,6 +90,7 @@ class Operator(abc.ABC):
     needs_time: bool = False
     rowwise: bool = False  # one input, each row by itself: parts of a delta may come one by one
     leads: bool = False  # its watermark is that of its first input alone
+    ends_suffice: bool = False  # rows are final once the columns of `ends` in them have passed
     consolidates: bool = False  # promises outputs without duplicates or zero weights
 
     @property

@@ -47,7 +47,7 @@ class HoldBack(Operator):
     Non-linear in
               time: what is given out is final.
     Input:    delta [n rows]; close time = the largest of the close columns, plus the allowed
-    lateness.
+    lateness. Columns of one side of an outer join may be NULL: then the largest of the others.
     Output:   rows with weights > 0, in the order of their close times and then of their columns.
     State:    the rows that wait, in runs sorted by close time, each at least twice as long as the
               next; freed when they are given out.
@@ -58,14 +58,17 @@ class HoldBack(Operator):
     needs_time = True
 
     def __init__(
-        self, schema: Schema, columns: dict[int, int], lateness_us: int, judges: bool
-    ) -> None:
+        self, schema: Schema, columns: dict[int, int], lateness_us: int, judges: bool,
+        nullable: bool = False,
+    ) -> None:  # fmt: skip
         """columns: position -> µs to add to its value (window_end 0, an event time 1). judges: rows
         stand for themselves, so late ones are found here; else the windows below did that, and
-        what comes for a closed window (a delete made its session end earlier) is final too."""
+        what comes for a closed window (a delete made its session end earlier) is final too.
+        nullable: columns that are NULL in a row say nothing of it, as in `Operator.ends`."""
         super().__init__(schema)
         self.port: int | None = None  # the input of a join that it holds back
         self.judges = judges
+        self.nullable = nullable
         self.columns = columns
         self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
         self.lateness_us = lateness_us
@@ -108,9 +111,14 @@ class HoldBack(Operator):
         mask: np.ndarray | None = None
         for column, plus in self.columns.items():
             values, valid = event_time_us(batch.column(column))
-            found = values + plus if found is None else np.maximum(found, values + plus)
-            if valid is not None:
+            ends = values + plus
+            if self.nullable:
+                valid = np.ones(ends.size, np.bool_) if valid is None else valid
+                ends = np.where(valid, ends, NO_WATERMARK)
+                mask = valid if mask is None else mask | valid
+            elif valid is not None:
                 mask = valid if mask is None else mask & valid
+            found = ends if found is None else np.maximum(found, ends)
         assert found is not None
         return found, mask
 
@@ -216,17 +224,20 @@ class HoldBack(Operator):
 def add_hold_back(build: Builder, source: int) -> int | None:
     """Hold back the rows of a node by its windows, else by its event times; None if it has none."""
     below = build.operator(source)
-    if below.ends and not below.closes:  # its inputs are held back, each by its own windows
-        return None
-    judges = not below.closes
-    columns = dict(below.closes) or dict.fromkeys(sorted(below.event_times), 1)
+    if below.ends and not (below.closes or below.ends_suffice):
+        return None  # its inputs are held back, each by its own windows
+    nullable = not below.closes and bool(below.ends)  # of either side, so all inputs have to pass
+    judges = not below.closes and not nullable
+    columns = dict(below.closes) or dict(below.ends)
+    columns = columns or dict.fromkeys(sorted(below.event_times), 1)
     if not columns:
         return None
 
     def make() -> HoldBack:
-        made = HoldBack(below.schema, columns, below.lateness_us, judges)
+        made = HoldBack(below.schema, columns, below.lateness_us, judges, nullable)
         move(below, made, {i: [i] for i in range(len(below.schema))})
-        made.closes = columns
+        if not nullable:
+            made.closes = columns
         made.append_only = True
         return made
 

@@ -6,6 +6,7 @@ from streamsql.circuit.operator import Operator
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.functions.expressions import ColumnRef, WindowCall
 from streamsql.operators.builder import Builder
+from streamsql.operators.final_rows import first_changing, not_final
 from streamsql.operators.hold_back import add_hold_back
 from streamsql.operators.over_calls import order_of, refusal
 from streamsql.operators.over_final import frame_closes, waits
@@ -18,18 +19,27 @@ def lower_on_close(root: LogicalPlan, build: Builder) -> int:
     """The node of a view whose rows appear once, when the watermark has passed their window.
 
     Rows are held at the topmost node whose rows tell when they close; what is above it sees only
-    final rows. Raises: FeatureNotSupported (0A000) if nothing in the plan ever closes.
+    final rows. Raises: FeatureNotSupported (0A000) if nothing in the plan ever closes, or if what
+    is above the final rows changes its own results as more of them come.
     """
+    mark = build.mark()
     core = root
     while isinstance(core, plan.Project | plan.Filter | plan.Sort):
         core = core.input
     held: list[LogicalPlan] = []
-    if not _hold(core, build, held):
+    final: list[LogicalPlan] = []
+    if not _hold(core, build, held, final):
         raise FeatureNotSupported(
             "EMIT ON WINDOW CLOSE needs windows or rows that a watermark closes",
             hint="Declare WATERMARK FOR the time column and group by window_start, window_end.",
         )
-    return build.lower(_standing_in(root, held, build))
+    output = build.lower(_standing_in(root, held, build))
+    if not build.operator(output).append_only:
+        changing = first_changing(root, final)
+        if changing is not None:
+            build.undo(mark)
+            raise not_final(changing)
+    return output
 
 
 def _standing_in(node: LogicalPlan, held: list[LogicalPlan], build: Builder) -> LogicalPlan:
@@ -48,26 +58,33 @@ def _standing_in(node: LogicalPlan, held: list[LogicalPlan], build: Builder) -> 
     return node if same else node.with_inputs(changed)  # nodes are known by identity
 
 
-def _hold(core: LogicalPlan, build: Builder, held: list[LogicalPlan]) -> bool:
-    """Arrange that `build.lower(core)` gives final rows only; False if its rows never close.
+def _hold(
+    core: LogicalPlan, build: Builder, held: list[LogicalPlan], final: list[LogicalPlan]
+) -> bool:
+    """Arrange that nodes in or below the core give final rows only; False if none ever closes.
 
-    held: gets the nodes whose rows are held back."""
+    held: gets the nodes whose rows are held back. final: gets those that give final rows."""
     if isinstance(core, plan.Window | plan.DistinctOn) and _hold_input(core, build, held):
+        final.append(core)
         return True
     mark = build.mark()
+    looks_back = False
     if isinstance(core, plan.Window):
         _refuse_endless(core, build)
+        looks_back = _looks_back(core, build.operator(build.lower(core.input)))
         build.undo(mark)
     build.closing.append(core)
     node = build.lower(core)
     operator = build.operator(node)
     if getattr(operator, "on_close", False):
+        final.append(core)
         return True
     if not isinstance(core, plan.Window | plan.DistinctOn | plan.Limit):
         holding = add_hold_back(build, node)
         if holding is not None:
             build.preset(core, holding)
             held.append(core)
+            final.append(core)
             return True
     build.undo(mark)
     found = False
@@ -75,7 +92,9 @@ def _hold(core: LogicalPlan, build: Builder, held: list[LogicalPlan]) -> bool:
         inner = below
         while isinstance(inner, plan.Project | plan.Filter | plan.Sort):
             inner = inner.input
-        found = _hold(inner, build, held) or found
+        found = _hold(inner, build, held, final) or found
+    if found and looks_back:
+        final.append(core)
     return found
 
 
@@ -136,6 +155,22 @@ def _final(node: plan.Window, below: Operator) -> bool:
     one_time = len(below.event_times) == 1 and not below.closes
     kept = all(refusal(call) is None for call in node.calls)
     return one_time and kept and len({order_of(call) for call in waiting}) == 1
+
+
+def _looks_back(node: plan.Window, below: Operator) -> bool:
+    """Whether no result depends on windows that close later: OVER in the order in which the windows
+    below close, with frames that end at the row."""
+    closing = frozenset(below.closes)
+    first = {call.order_by[0].expr.index for call in node.calls
+             if call.order_by and isinstance(call.order_by[0].expr, ColumnRef)}  # fmt: skip
+    one_window = all(
+        c == f or below.determined.get(c) == f or below.determined.get(f) == c
+        for f in first
+        for c in closing
+    )
+    return one_window and all(
+        _by_time(call, closing) and frame_closes(call) and not waits(call) for call in node.calls
+    )
 
 
 def _by_time(call: WindowCall, event_times: frozenset[int]) -> bool:

@@ -54,7 +54,9 @@ def lower(node: plan.Join, build: Builder) -> int | None:
         ends = ends if any(i in ends for i in kept) else {}
     elif not (any(i < n for i in ends) and any(i >= n for i in ends)):
         ends = {}  # rows of one side alone would never end
-    return add_union(build, parts, node.schema, ends)
+    # windows that close apart: a row alone is not final when its own window has closed
+    together = node.kind == "full" and bool(whole.closes)
+    return add_union(build, parts, node.schema, ends, ends_suffice=together)
 
 
 def _columns(node: LogicalPlan) -> list[Expr]:

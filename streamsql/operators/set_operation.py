@@ -106,7 +106,20 @@ def lower(node: plan.SetOperation, build: Builder) -> int | None:
     if node.kind not in ("except", "intersect"):
         return None
     inputs = [build.lower(node.left), build.lower(node.right)]
+    left, right = (build.operator(i) for i in inputs)
+
+    def make() -> SetOperation:
+        made = SetOperation(node.schema, node.kind, node.all)
+        made.lateness_us = max(left.lateness_us, right.lateness_us)
+        # a row's count is final when neither side changes it any more; both have dropped what is
+        # late already
+        made.ends = {
+            column: max(plus, right.closes[column])
+            for column, plus in left.closes.items()
+            if column in right.closes
+        }
+        made.ends_suffice = bool(made.ends)
+        return made
+
     what = (node.kind, node.all, node.schema)
-    return build.add(
-        node.kind, inputs, what, lambda: SetOperation(node.schema, node.kind, node.all)
-    )
+    return build.add(node.kind, inputs, what, make)

@@ -80,9 +80,10 @@ def lower_union(node: SetOperation, build: Builder) -> int | None:
 
 
 def add_union(
-    build: Builder, inputs: list[int], schema: Schema, ends: Mapping[int, int] | None = None
-) -> int:
-    """The sum of circuit nodes. ends: as in `Operator`."""
+    build: Builder, inputs: list[int], schema: Schema, ends: Mapping[int, int] | None = None,
+    *, ends_suffice: bool = False,
+) -> int:  # fmt: skip
+    """The sum of circuit nodes. ends, ends_suffice: as in `Operator`."""
     below = [build.operator(i) for i in inputs]
 
     def make() -> UnionAll:
@@ -97,6 +98,7 @@ def add_union(
             if all(column in b.closes for b in below)
         }
         made.ends = ends or {}
+        made.ends_suffice = ends_suffice and bool(ends)
         return made
 
     return build.add("union", inputs, schema, make)

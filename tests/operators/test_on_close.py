@@ -222,12 +222,16 @@ def run(sql: str, events: list[Event], size: int, source: Table, options: Option
 def test_result_and_late_rows_do_not_depend_on_ticks(sql, on_close, seed, late_s, deletes) -> None:
     events = disordered(seed, deletes)
     source = table(late_s=late_s, append_only=not deletes)
+    if on_close and sql[-1] == "x":  # counts windows as they close: no count is the last one
+        with pytest.raises(FeatureNotSupported, match="an aggregate without GROUP BY"):
+            view_of(sql, [source], ON_CLOSE)
+        return
     views = [run(sql, events, size, source, Options(on_close=on_close)) for size in (1, 4, 100)]
     for view in views[1:]:
         assert view.output == views[0].output
     if "JOIN" not in sql:  # a pair is judged once for each tick that makes it
         assert len({sum(late.batch.num_rows for late in v.late) for v in views}) == 1
-    if on_close and sql[-1] != "x":
+    if on_close:
         assert all((d.weights_or_ones() > 0).all() for v in views for d in v.deltas)
 
 
