@@ -455,13 +455,14 @@ class _Run:
         start = time.perf_counter_ns()
         step, metrics = self.step, node.metrics
         step.input_watermarks = watermarks
-        late, errors = len(step.late), len(step.errors)
+        late, errors, nulls = len(step.late), len(step.errors), step.null_event_times
         try:
             out = node.operator.step(step, *deltas)
         except Exception as error:
             raise NodeFailed(node.id, node.operator.name) from error
         if len(step.late) > late or len(step.errors) > errors:
             self._note(node, late, errors)
+        metrics.null_event_times += step.null_event_times - nulls
         metrics.steps += 1
         for delta in deltas:
             metrics.rows_in += delta.num_rows

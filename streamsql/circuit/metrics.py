@@ -11,7 +11,7 @@ class NodeMetrics:
 
     rows_in, rows_out: delta entries (not weights). steps: calls of `step`. busy_ns: time in them.
     late_rows: rows it dropped because their window was closed. errors: rows an expression failed
-    on.
+    on. null_event_times: rows it left out because they have no event time.
     """
 
     rows_in: int = 0
@@ -19,4 +19,5 @@ class NodeMetrics:
     steps: int = 0
     busy_ns: int = 0
     late_rows: int = 0
+    null_event_times: int = 0
     errors: int = 0

@@ -83,6 +83,8 @@ def node_facts(
         facts["time ms"] = round(m.busy_ns / 1e6, 3)
         if m.late_rows:
             facts["late rows"] = m.late_rows
+        if m.null_event_times:
+            facts["rows without event time"] = m.null_event_times
         if m.errors:
             facts["errors"] = m.errors
     if verbose:
@@ -138,7 +140,11 @@ def _details(facts: dict[str, Any]) -> list[str]:
         lines.append(
             f"{facts['rows in']} rows in, {facts['rows out']} out, {facts['steps']} steps, "
             f"{facts['time ms']} ms"
-            + "".join(f", {facts[k]} {k}" for k in ("late rows", "errors") if k in facts)
+            + "".join(
+                f", {facts[k]} {k}"
+                for k in ("late rows", "rows without event time", "errors")
+                if k in facts
+            )
         )
     if "state rows" in facts:
         lines.append(f"holds {facts['state rows']} rows, {size_text(facts['state bytes'])}")

@@ -91,3 +91,11 @@ def test_errors_of_rows_are_told_of_for_views_made_later(db, rows):
     assert rows(failed) == [("v1", "22012"), ("v2", "22012")]
     db.execute("UPDATE e SET t = 1 WHERE id = 1")
     assert rows(failed) == []
+
+
+def test_explain_analyze_counts_rows_without_event_time(filled, rows):
+    filled.execute(f"CREATE MATERIALIZED VIEW v AS {QUERIES['rows']}")
+    explain = "EXPLAIN ANALYZE MATERIALIZED VIEW v"
+    assert "without event time" not in str(rows(explain))
+    filled.execute("INSERT INTO a VALUES (1, NULL), (2, '2024-01-01'), (3, NULL)")
+    assert "2 rows without event time" in str(rows(explain))
