@@ -106,7 +106,9 @@ class Operator(abc.ABC):
         the watermark speaks of. closes: column -> µs; a row changes no more once the watermark
         reaches the column's value plus that (window_end: 0), plus `lateness_us`. ends: more such
         columns that are NULL in some rows (of outer joins); a row is final when those of its
-        columns that are not NULL have passed, in both sets. determined: column
+        columns that are not NULL have passed, in both sets. waits: column -> µs, in the same way,
+        of rows that change until then by partners that come (outer interval joins) and are not
+        judged late here; those of them that are no event times may be NULL. determined: column
         -> the column whose value decides it (window_end -> window_start). origins: column -> (node,
         column) of the source or view that it is a plain copy of.
         """
@@ -116,6 +118,7 @@ class Operator(abc.ABC):
         self.event_times: frozenset[int] = frozenset()
         self.closes: Mapping[int, int] = {}
         self.ends: Mapping[int, int] = {}
+        self.waits: Mapping[int, int] = {}
         self.lateness_us = 0
         self.determined: Mapping[int, int] = {}
         self.origins: Mapping[int, tuple[int, int]] = {}

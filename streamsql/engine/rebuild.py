@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit
-from streamsql.circuit.operator import Step
+from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.build import Built
@@ -15,6 +15,7 @@ from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions.expressions import AggregateCall, Cast, ColumnRef, Literal
 from streamsql.operators.clock_columns import ClockColumns
+from streamsql.operators.condition_join import ConditionJoin
 from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.recursive import Recursive
@@ -53,7 +54,13 @@ def _judges_rows(relation: Relation, engine: Engine) -> bool:
     """Whether the view holds a join that leaves out rows whose partners' time was over."""
     view = engine.views.get(relation.oid)
     operators = [] if view is None else view.compiled.operators
-    return any(isinstance(o, IntervalJoin) for o in operators)
+    return any(_has_spans(o) for o in operators)
+
+
+def _has_spans(operator: Operator) -> bool:
+    return isinstance(operator, IntervalJoin) or (
+        isinstance(operator, ConditionJoin) and operator.rule is not None
+    )
 
 
 def _stopped(relation: Relation, engine: Engine) -> bool:
@@ -117,8 +124,8 @@ def depends_on_turns(relation: Relation, engine: Engine) -> bool:
     late for its window is not known to a replay."""
     circuit = engine.circuit
     for node in engine.views[relation.oid].compiled.nodes:
-        if isinstance(node.operator, WindowOperator | Session | HoldBack | IntervalJoin) or (
-            getattr(node.operator, "on_close", False)
+        if isinstance(node.operator, WindowOperator | Session | HoldBack) or (
+            _has_spans(node.operator) or getattr(node.operator, "on_close", False)
         ):
             below = (circuit.nodes[n].operator for n in circuit.cone(node.id))
             if any(isinstance(o, TemporalFilter | ClockColumns) for o in below):

@@ -22,6 +22,7 @@ from streamsql.operators.arrange import (
 )
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray
+from streamsql.operators.interval_spans import SpanRule, rule_of
 from streamsql.operators.join_condition import equalities_text, split
 from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.join_rows import COUNT, MATCHES, JoinRows
@@ -60,8 +61,10 @@ class ConditionJoin(Operator):
     def __init__(
         self, schema: Schema, inputs: tuple[Schema, Schema], search: Search, kind: str,
         timezone: str, on_error: str, frees: tuple[dict[int, int], dict[int, int]],
+        rule: SpanRule | None = None,
     ) -> None:  # fmt: skip
-        """frees: by side the columns (and µs to add) that tell when its rows are done with."""
+        """frees: by side the columns (and µs to add) that tell when its rows are done with. rule:
+        the same of rows whose partners lie in a span of time."""
         super().__init__(schema)
         self.inputs = inputs
         self.search = search
@@ -69,6 +72,7 @@ class ConditionJoin(Operator):
         self.timezone = timezone
         self.on_error = on_error
         self.frees = frees
+        self.rule = rule
         parts = search.parts
         self.keys = (parts.left_keys, parts.right_keys)
         self.widths = (parts.left_width, parts.right_width)
@@ -114,7 +118,10 @@ class ConditionJoin(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
         self.watermarks.begin(step.input_watermarks)
-        for side, delta in enumerate(deltas):
+        for side, came in enumerate(deltas):
+            delta = came
+            if self.rule is not None and came:
+                delta = self.rule.on_time(step, self, side, came, self.watermarks.before[side])
             for part in self._apart(side, delta):
                 outs += self._change(step, side, part)
         out = concat(outs, self.schema)
@@ -139,7 +146,7 @@ class ConditionJoin(Operator):
 
     @property
     def _judged(self) -> bool:
-        return bool(self.event_times or self.closes)
+        return bool(self.event_times or self.closes or self.waits)
 
     def _marks(self, side: int, delta: Delta, slots: Int64Array) -> Int64Array:
         """The watermark by which what these changed rows make is judged late."""
@@ -293,22 +300,28 @@ class ConditionJoin(Operator):
         return super().advance_watermark(inputs)
 
     def commit(self) -> None:
-        if any(self.frees) and self.state_rows() >= 2 * self._kept:
-            for side, columns in zip(self.sides, self.frees, strict=True):
-                if columns:
-                    self._free_closed(side, columns)
+        if (self.rule is not None or any(self.frees)) and self.state_rows() >= 2 * self._kept:
+            for side in (0, 1):
+                self._free_closed(side)
             self._kept = max(FREE_FROM, self.state_rows())
 
-    def _free_closed(self, side: JoinRows, columns: dict[int, int]) -> None:
-        """Forget rows of windows that were closed before this tick: changes to them are late."""
+    def _free_closed(self, at: int) -> None:
+        """Forget rows of windows that were closed before this tick: changes to them are late; and
+        rows whose span is over for both sides: no partner of theirs counts any more."""
+        side, columns = self.sides[at], self.frees[at]
         live = side.rows.live()
         rows = side.rows.key_row[live]
-        closed = live[
-            closed_rows(
-                lambda i: side.rows.keys.take_column(i, rows), columns, self.watermark,
-                self.lateness_us,
-            )
-        ]  # fmt: skip
+
+        def column(i: int) -> pa.Array:
+            return side.rows.keys.take_column(i, rows)
+
+        if columns:
+            over = closed_rows(column, columns, self.watermark, self.lateness_us)
+        elif self.rule is not None:
+            over = self.rule.over(at, column, self.watermarks.before)
+        else:
+            return
+        closed = live[over]
         parts = side.unlink(closed)
         side.rows.free(closed)
         if parts.size:
@@ -350,6 +363,8 @@ class ConditionJoin(Operator):
         keys = equalities_text(*self.inputs, self.search.parts) if self.keys[0] else ""
         tested = "" if self.condition is None else self.condition.text()
         closes = ", or when the watermark closes their window" if any(self.frees) else ""
+        if self.rule is not None:
+            closes = ", or when both watermarks have passed the end of their span"
         return {
             "state": f"the rows of both sides{self._found()}",
             "freed": f"when the rows go{closes}",
@@ -392,6 +407,8 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     of_left, of_right = ends_of(left), ends_of(right)
     paired = list(zip(parts.left_keys, parts.right_keys, strict=True))
     together, apart = same_window(left, right, paired), close_apart(left, right, paired)
+    final = build.options.on_close
+    rule = rule_of(parts, left, right, strict=final and node.kind == "full")
     frees = (
         ({}, {})
         if apart
@@ -404,7 +421,7 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     def make() -> ConditionJoin:
         made = ConditionJoin(
             node.schema, (left.schema, right.schema), search, node.kind, build.options.timezone,
-            build.options.on_error, frees,
+            build.options.on_error, frees, rule,
         )  # fmt: skip
         grows = left.append_only and right.append_only
         made.append_only = grows and node.kind in ("inner", "cross", "semi")
@@ -415,6 +432,8 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
             move(right, made, {i: [n + i] for i in range(parts.right_width)})
         if apart:
             until_all_close(made)
+        if rule is not None:
+            made.waits = {**made.waits, **rule.waits(node.kind, (n, parts.right_width))}
         return made
 
     keys = (parts.left_keys, parts.right_keys, parts.null_safe)

@@ -16,6 +16,7 @@ from streamsql.operators import saved
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import sort_order
 from streamsql.operators.event_time import event_time_us
+from streamsql.operators.interval_log import moved
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import move
 from streamsql.state.consolidate import consolidate
@@ -59,17 +60,18 @@ class HoldBack(Operator):
 
     def __init__(
         self, schema: Schema, columns: dict[int, int], lateness_us: int, judges: bool,
-        nullable: bool = False,
+        optional: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         """columns: position -> µs to add to its value (window_end 0, an event time 1). judges: rows
         stand for themselves, so late ones are found here; else the windows below did that, and
         what comes for a closed window (a delete made its session end earlier) is final too.
-        nullable: columns that are NULL in a row say nothing of it, as in `Operator.ends`."""
+        optional: columns that are NULL in a row say nothing of it, as in `Operator.ends`; where all
+        are, one has to be there."""
         super().__init__(schema)
         self.port: int | None = None  # the input of a join that it holds back
         self.judges = judges
-        self.nullable = nullable
         self.columns = columns
+        self.optional = optional
         self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
         self.lateness_us = lateness_us
         self.runs: list[Run] = []
@@ -111,15 +113,17 @@ class HoldBack(Operator):
         mask: np.ndarray | None = None
         for column, plus in self.columns.items():
             values, valid = event_time_us(batch.column(column))
-            ends = values + plus
-            if self.nullable:
-                valid = np.ones(ends.size, np.bool_) if valid is None else valid
-                ends = np.where(valid, ends, NO_WATERMARK)
-                mask = valid if mask is None else mask | valid
+            close = moved(values, plus)
+            if column in self.optional:
+                if valid is not None:
+                    close = np.where(valid, close, NO_WATERMARK)
             elif valid is not None:
                 mask = valid if mask is None else mask & valid
-            found = ends if found is None else np.maximum(found, ends)
+            found = close if found is None else np.maximum(found, close)
         assert found is not None
+        if len(self.optional) == len(self.columns):
+            known = found != NO_WATERMARK
+            mask = None if bool(known.all()) else known
         return found, mask
 
     def _keep(self, delta: Delta, times: Int64Array) -> None:
@@ -229,15 +233,21 @@ def add_hold_back(build: Builder, source: int) -> int | None:
     nullable = not below.closes and bool(below.ends)  # of either side, so all inputs have to pass
     judges = not below.closes and not nullable
     columns = dict(below.closes) or dict(below.ends)
-    columns = columns or dict.fromkeys(sorted(below.event_times), 1)
+    columns = columns or {**dict.fromkeys(sorted(below.event_times), 1), **below.waits}
+    optional = frozenset(columns if nullable else ())
+    if judges:
+        optional = frozenset(below.waits) - below.event_times
     if not columns:
         return None
 
     def make() -> HoldBack:
-        made = HoldBack(below.schema, columns, below.lateness_us, judges, nullable)
+        made = HoldBack(below.schema, columns, below.lateness_us, judges, optional)
         move(below, made, {i: [i] for i in range(len(below.schema))})
-        if not nullable:
+        if optional:
+            made.ends = columns
+        else:
             made.closes = columns
+        made.waits = {}
         made.append_only = True
         return made
 

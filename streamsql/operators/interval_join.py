@@ -16,12 +16,11 @@ from streamsql.operators import saved
 from streamsql.operators.arrange import close_apart, until_all_close
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
-from streamsql.operators.event_time import event_time_us
 from streamsql.operators.interval_bounds import Bound, Span, span_of
-from streamsql.operators.interval_log import IntervalLog, Piece, passed_us
+from streamsql.operators.interval_log import IntervalLog, Piece, on_time, passed_us
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
-from streamsql.operators.late import drop_closed, report_late
+from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import intervals as loops
 from streamsql.operators.map import add_map, move
 from streamsql.plan import nodes as plan
@@ -76,30 +75,17 @@ class IntervalJoin(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
         self.marks.begin(step.input_watermarks)
-        for side, delta in enumerate(deltas):
-            on_time = self._on_time(step, side, delta) if delta else delta
-            if on_time:
-                outs += self._changed(side, on_time)
+        for side, came in enumerate(deltas):
+            delta = came
+            if came:
+                column, patience = self.logs[side].time_column, self.patience_us[side]
+                delta = on_time(step, self, side, came, self.inputs[side], column, patience)
+            if delta:
+                outs += self._changed(side, delta)
         watermarks = step.input_watermarks or (NO_WATERMARK, NO_WATERMARK)
         for side, log in enumerate(self.logs):
             log.forget(passed_us(watermarks[1 - side], self.patience_us[1 - side]))
         return drop_closed(step, self, concat(outs, self.schema))
-
-    def _on_time(self, step: Step, side: int, delta: Delta) -> Delta:
-        """Without the entries whose span was over when they came; these are reported."""
-        marks = delta.row_watermark
-        if marks is None:
-            return delta
-        time, valid = event_time_us(delta.batch.column(self.logs[side].time_column))
-        patience = self.patience_us[side]
-        late = time < np.maximum(marks, NO_WATERMARK + patience) - patience
-        if valid is not None:
-            late &= valid
-        if not bool(late.any()):
-            return delta
-        report_late(step, self, delta, np.flatnonzero(late), time, self.inputs[side],
-                    port=side)  # fmt: skip
-        return delta.take(np.flatnonzero(~late))
 
     def _changed(self, side: int, delta: Delta) -> list[Delta]:
         """One side's entries against the other side's rows; then they are kept."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from streamsql.circuit.operator import Operator, Step
 from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
@@ -15,6 +16,7 @@ from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.kernels.multimap import Multimap
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.interval_bounds import Bound
+from streamsql.operators.late import report_late
 from streamsql.operators.loops import intervals as loops
 from streamsql.state.consolidate import consolidate
 
@@ -117,15 +119,7 @@ class IntervalLog:
         time, valid = event_time_us(batch.column(self.time_column))
         until, known = event_time_us(batch.column(self.own.until))
         alive = valid if known is None else (known if valid is None else valid & known)
-        bound = until
-        if self.own.plus_us:
-            bound = until + self.own.plus_us
-            infinite = (until == EVER) | (until <= NEVER + 1)
-            wrapped = (bound < until) != (self.own.plus_us < 0)
-            if bool((infinite | wrapped).any()):
-                end = np.where(until > 0, EVER, NEVER)
-                bound = np.where(infinite | wrapped, end, bound)
-        return time, bound, alive
+        return time, moved(until, self.own.plus_us), alive
 
     def append(self, piece: Piece) -> None:
         """Keep a piece."""
@@ -181,3 +175,33 @@ def passed_us(watermark: int, lateness_us: int) -> int:
     if watermark == END_OF_TIME or watermark <= NO_WATERMARK + lateness_us:
         return NEVER
     return watermark - lateness_us
+
+
+def moved(times: Int64Array, plus_us: int) -> Int64Array:
+    """int64[n]: times so much later, µs; infinite or out of range: an end of time."""
+    if not plus_us:
+        return times
+    found: Int64Array = times + plus_us
+    infinite = (times == EVER) | (times <= NEVER + 1)
+    wrapped = (found < times) != (plus_us < 0)
+    if bool((infinite | wrapped).any()):
+        found = np.where(infinite | wrapped, np.where(times > 0, EVER, NEVER), found)
+    return found
+
+
+def on_time(
+    step: Step, operator: Operator, side: int, delta: Delta, schema: Schema, time_column: int,
+    patience_us: int,
+) -> Delta:  # fmt: skip
+    """One side's entries without those whose span was over when they came; these are reported."""
+    marks = delta.row_watermark
+    if marks is None:
+        return delta
+    time, valid = event_time_us(delta.batch.column(time_column))
+    late = time < np.maximum(marks, NO_WATERMARK + patience_us) - patience_us
+    if valid is not None:
+        late &= valid
+    if not bool(late.any()):
+        return delta
+    report_late(step, operator, delta, np.flatnonzero(late), time, schema, port=side)
+    return delta.take(np.flatnonzero(~late))

@@ -333,6 +333,10 @@ def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None
         **above.ends,
         **{j: plus for i, plus in below.ends.items() for j in places.get(i, ())},
     }
+    above.waits = {
+        **above.waits,
+        **{j: plus for i, plus in below.waits.items() for j in places.get(i, ())},
+    }
     above.closes = {
         **above.closes,
         **{j: plus for i, plus in below.closes.items() for j in places.get(i, ())},

@@ -1,0 +1,99 @@
+"""When rows of outer, semi and anti interval joins are final, late, and done with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamsql.circuit.operator import Operator, Step
+from streamsql.core.delta import Delta
+from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
+from streamsql.core.schema import Schema
+from streamsql.operators.arrange import ends_of
+from streamsql.operators.columns import BoolArray
+from streamsql.operators.event_time import event_time_us
+from streamsql.operators.interval_bounds import Bound, Span, span_of
+from streamsql.operators.interval_log import moved, on_time, passed_us
+from streamsql.operators.join_condition import EquiJoin
+
+
+@dataclass(frozen=True)
+class SpanRule:
+    """The span of time in which the partners of a row lie, by side (0 = left).
+
+    An entry is late, as in `IntervalJoin`, once its own input's watermark is more than its side's
+    patience (µs) past it. A row is done with when the other watermark has passed the end of its
+    span, so that no partner comes, and its own one has passed the row, so that it is not taken
+    back: what matches it then, or that nothing does, is final.
+    """
+
+    span: Span
+    schemas: tuple[Schema, Schema]
+    patience_us: tuple[int, int]
+
+    def bound(self, side: int) -> Bound:
+        """Where the span of a side's rows ends."""
+        return self.span.right if side else self.span.left
+
+    def time(self, side: int) -> int:
+        """The column of a side's event time."""
+        return self.bound(1 - side).time
+
+    def on_time(
+        self, step: Step, operator: Operator, side: int, delta: Delta, before: int
+    ) -> Delta:
+        """One side's entries without the late ones, which are reported. before: the input's
+        watermark before the tick: what it has let go is late also where entries have no mark."""
+        if before not in (NO_WATERMARK, END_OF_TIME):
+            marks = delta.row_watermark
+            floor = np.full(delta.num_rows, before)
+            marks = floor if marks is None else np.maximum(marks, floor)
+            delta = Delta(delta.batch, delta.weights, marks, delta.consolidated)
+        patience = self.patience_us[side]
+        return on_time(step, operator, side, delta, self.schemas[side], self.time(side), patience)
+
+    def over(
+        self, side: int, column: Callable[[int], pa.Array], watermarks: Sequence[int]
+    ) -> BoolArray:
+        """bool[n]: which rows of a side, given by column, are done with."""
+        passed = [passed_us(w, p) for w, p in zip(watermarks, self.patience_us, strict=True)]
+        bound = self.bound(side)
+        time, valid = event_time_us(column(self.time(side)))
+        until, known = event_time_us(column(bound.until))
+        done: BoolArray = moved(until, bound.plus_us) < passed[1 - side]
+        if known is not None:
+            done |= ~known  # no partner ever
+        done &= time < passed[side]
+        return done if valid is None else done & valid
+
+    def waits(self, kind: str, widths: tuple[int, int]) -> dict[int, int]:
+        """`Operator.waits` of the join's output: how long rows of the sides kept whole change.
+
+        widths: how many columns of each side the output has."""
+        found: dict[int, int] = {}
+        for side in {"right": (1,), "full": (0, 1)}.get(kind, (0,)):
+            start, bound = side * widths[0], self.bound(side)
+            for column, plus in ((self.time(side), 0), (bound.until, bound.plus_us)):
+                if column < widths[side]:
+                    at = start + column
+                    found[at] = max(found.get(at, 1), plus + 1)
+        return found
+
+
+def rule_of(parts: EquiJoin, left: Operator, right: Operator, strict: bool) -> SpanRule | None:
+    """The rule of a join; None without a span on both sides, and where windows close rows already.
+
+    strict: entries behind their watermark are late though partners are not: of two rows that are
+    kept whole, each with a span of its own, the one that comes must not undo the other's end.
+    """
+    if parts.residual is None or not parts.left_keys or ends_of(left) or ends_of(right):
+        return None
+    span = span_of(parts.residual, left, right)
+    if span is None:
+        return None
+    late = (left.lateness_us, right.lateness_us)
+    slack = [0 if strict else span.slack_us(s) for s in (0, 1)]
+    return SpanRule(span, (left.schema, right.schema), (slack[0] + late[0], slack[1] + late[1]))
