@@ -14,9 +14,8 @@ from streamsql.core.types import BOOLEAN
 from streamsql.functions.expressions import Expr
 from streamsql.operators.builder import Builder
 from streamsql.operators.clock_expressions import Condition, Moments, conditions
-from streamsql.operators.clock_rows import ByTheClock, ClockRows, marks_of_turns
+from streamsql.operators.clock_rows import ByTheClock, ClockRows, clock_facts, marks_of_turns
 from streamsql.operators.columns import to_arrow
-from streamsql.operators.map import move
 from streamsql.plan import nodes as plan
 
 UNKNOWN = 2  # a condition that is NULL
@@ -116,9 +115,7 @@ def lower(node: plan.ClockColumns, build: Builder) -> int:
             node.schema, below.schema, node.conditions, list(dict.fromkeys(found)),
             on_error=options.on_error, timezone=options.timezone,
         )  # fmt: skip
-        move(below, made, {i: [i] for i in range(len(below.schema))})
-        made.closes, made.ends = {}, {}  # the clock takes rows of closed windows back
-        made.lateness_us = below.lateness_us
+        clock_facts(below, made)
         return made
 
     what = (node.conditions, options.on_error, options.timezone)

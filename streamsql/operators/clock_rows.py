@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamsql.circuit.operator import Algebra, State, Step
+from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.logical_time import END_OF_TIME
@@ -14,7 +14,7 @@ from streamsql.operators import saved
 from streamsql.operators.clock_expressions import Moments
 from streamsql.operators.event_time import CloseQueue
 from streamsql.operators.groups import Groups
-from streamsql.operators.map import Map
+from streamsql.operators.map import Map, move
 
 NEXT, TRUTH = 2, 3
 """Lanes of a waiting row beside weight and stamp: its next moment (µs); then the conditions."""
@@ -125,6 +125,13 @@ class ByTheClock(Map):
 
     def state_bytes(self) -> int:
         return self.rows.waiting.nbytes
+
+
+def clock_facts(below: Operator, made: ByTheClock) -> None:
+    """What is known of the input's columns, which come first in the output."""
+    move(below, made, {i: [i] for i in range(len(below.schema))})
+    made.closes, made.ends = {}, {}  # the clock takes rows of closed windows back
+    made.lateness_us = below.lateness_us
 
 
 def marks_of_turns(step: Step, count: int) -> Int64Array | None:

@@ -18,9 +18,8 @@ from streamsql.operators.clock_expressions import (
     conditions,
 )
 from streamsql.operators.clock_keys import reads_clock
-from streamsql.operators.clock_rows import ByTheClock, ClockRows, marks_of_turns
+from streamsql.operators.clock_rows import ByTheClock, ClockRows, clock_facts, marks_of_turns
 from streamsql.operators.columns import BoolArray
-from streamsql.operators.map import move
 from streamsql.plan import nodes as plan
 
 
@@ -96,9 +95,7 @@ def lower(node: plan.Filter, build: Builder) -> int | None:
             below.schema, node.predicate, found,
             on_error=options.on_error, timezone=options.timezone,
         )  # fmt: skip
-        move(below, made, {i: [i] for i in range(len(below.schema))})
-        made.closes, made.ends = {}, {}  # the clock takes rows of closed windows back
-        made.lateness_us = below.lateness_us
+        clock_facts(below, made)
         return made
 
     what = (node.predicate, options.on_error, options.timezone)

@@ -154,8 +154,6 @@ def _plain(plan: LogicalPlan, keys: Keys) -> tuple[LogicalPlan, Keys]:
 def _sensitive(call: AggregateCall | WindowCall) -> bool:
     if call.function.startswith("duckdb:"):
         return False
-    if call.function.startswith("duckdb:"):
-        return False
     return aggregate_of(call.function, tuple(a.type for a in call.args)).order_sensitive
 
 
@@ -203,11 +201,7 @@ def _numbered(call: WindowCall) -> bool:
         return False
     if call.frame is not None and call.frame.mode != "rows":
         return False
-    if call.function in NUMBERED:
-        return True
-    if call.function in VALUES:
-        return True
-    return call.frame is not None
+    return call.function in (*NUMBERED, *VALUES) or call.frame is not None
 
 
 def _is_array(e: Expr) -> bool:

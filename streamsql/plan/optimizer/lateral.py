@@ -21,7 +21,7 @@ from streamsql.plan.optimizer.decorrelate import (
 from streamsql.plan.optimizer.domains import aggregated
 from streamsql.plan.optimizer.nearest import nearest
 from streamsql.plan.optimizer.predicates import condition_of, may_raise
-from streamsql.plan.optimizer.scalar_subqueries import empty_value
+from streamsql.plan.optimizer.scalar_subqueries import empty_value, global_aggregate
 from streamsql.plan.visit import replace_columns, transform_plan
 
 
@@ -165,11 +165,10 @@ def _as_aggregate(node: Join) -> LogicalPlan | None:
     group is an aggregate over no rows."""
     if node.kind == "left" and node.condition not in (None, TRUE):
         return None
-    project, plan = None, node.right
-    if isinstance(plan, Project):
-        project, plan = plan, plan.input
-    if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
+    whole = global_aggregate(node.right)
+    if whole is None:
         return None
+    project, plan = whole
     if project is not None and any(refers_outside(e) for e in project.exprs):
         return None
     found = keyed(plan.input)

@@ -176,13 +176,21 @@ def _unique_lookup(node: Subquery, width: int) -> Joinable | None:
 
 
 # --- aggregates ---------------------------------------------------------------------------------
+def global_aggregate(plan: LogicalPlan) -> tuple[Project | None, Aggregate] | None:
+    """(the projection above it, the aggregate) of a plan that is one over all rows."""
+    project = plan if isinstance(plan, Project) else None
+    whole = plan if project is None else project.input
+    if not isinstance(whole, Aggregate) or whole.keys or whole.grouping_sets is not None:
+        return None
+    return project, whole
+
+
 def _correlated_aggregate(node: Subquery, width: int) -> Joinable | None:
     """(SELECT f(sum(x), count(*)) FROM … WHERE inner = outer): grouped by the inner sides."""
-    project, plan = None, node.plan
-    if isinstance(plan, Project):
-        project, plan = plan, plan.input
-    if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
+    found = global_aggregate(node.plan)
+    if found is None:
         return None
+    project, plan = found
     if project is not None and any(holds_subquery(e) for e in project.exprs):
         return None
     lifted = lift(plan.input)
@@ -208,11 +216,10 @@ def _correlated_aggregate(node: Subquery, width: int) -> Joinable | None:
 
 def _aggregate_by_domain(node: Subquery, source: LogicalPlan) -> tuple[LogicalPlan, Expr] | None:
     """(SELECT sum(x) FROM … WHERE inner < outer): once for each outer value."""
-    project, plan = None, node.plan
-    if isinstance(plan, Project):
-        project, plan = plan, plan.input
-    if not isinstance(plan, Aggregate) or plan.keys or plan.grouping_sets is not None:
+    whole = global_aggregate(node.plan)
+    if whole is None:
         return None
+    project, plan = whole
     if project is not None and any(holds_subquery(e) for e in project.exprs):
         return None
     if any(empty_value(call) is None for call in plan.aggregates):
