@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import threading
 from typing import Any
 
@@ -64,7 +65,45 @@ WINDOWED = {
         "SELECT k, p, ts FROM (SELECT k, ts, lag(v) OVER (PARTITION BY k ORDER BY ts) "
         "AS p FROM a) x WHERE p = 7 EMIT ON WINDOW CLOSE"
     ),
+    "interval join on close": (
+        "SELECT a.k, a.ts, b.v FROM a JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL "
+        "'3 seconds' AND a.ts WHERE a.v = 7 EMIT ON WINDOW CLOSE"
+    ),
+    "outer interval join on close": (
+        "SELECT a.k, a.ts, b.v FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts - "
+        "INTERVAL '3 seconds' AND a.ts WHERE a.v = 7 EMIT ON WINDOW CLOSE"
+    ),
+    "anti interval join on close": (
+        "SELECT a.k, a.ts FROM a WHERE a.v = 7 AND NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k "
+        "AND b.ts BETWEEN a.ts - INTERVAL '3 seconds' AND a.ts) EMIT ON WINDOW CLOSE"
+    ),
+    "full window join on close": (
+        "SELECT x.window_start, y.window_start AS other, x.k, y.v FROM TUMBLE(a, ts, INTERVAL "
+        "'10 seconds') x FULL JOIN TUMBLE(b, ts, INTERVAL '10 seconds') y ON x.window_start = "
+        "y.window_start AND x.window_end = y.window_end AND x.k = y.k AND x.v = y.v WHERE "
+        "coalesce(x.v, y.v) < 50 EMIT ON WINDOW CLOSE"
+    ),
+    "dedup on close": (
+        "SELECT k, v, ts FROM (SELECT *, row_number() OVER (PARTITION BY window_start, "
+        "window_end, k ORDER BY ts) AS r FROM TUMBLE(a, ts, INTERVAL '10 seconds')) x WHERE "
+        "r = 1 AND v = 7 EMIT ON WINDOW CLOSE"
+    ),
+    "distinct on close": (
+        "SELECT DISTINCT window_start, window_end, k FROM TUMBLE(a, ts, INTERVAL '10 seconds') "
+        "WHERE v = 7 EMIT ON WINDOW CLOSE"
+    ),
+    "union on close": (
+        "SELECT window_start, window_end, sum(v) AS s FROM TUMBLE((SELECT k, v, ts FROM a UNION "
+        "ALL SELECT k, v, ts FROM b), ts, INTERVAL '10 seconds') GROUP BY 1, 2 EMIT ON WINDOW "
+        "CLOSE"
+    ),
+    "window on window": (
+        "SELECT window_start, window_end, sum(s) AS s FROM TUMBLE((SELECT window_start AS ts, "
+        "sum(v) AS s FROM TUMBLE(a, ts, INTERVAL '10 seconds') GROUP BY window_start, "
+        "window_end), ts, INTERVAL '1 minute') GROUP BY 1, 2 EMIT ON WINDOW CLOSE"
+    ),
 }
+READS_B = re.compile(r"\b(FROM|JOIN) b\b|\(b,")
 
 
 class Gate(threading.Event):
@@ -90,7 +129,7 @@ def measure_windows(name: str) -> dict[str, Any]:
     import streamsql
 
     register()
-    sides = ("a", "b") if " b " in WINDOWED[name] or "(b," in WINDOWED[name] else ("a",)
+    sides = ("a", "b") if READS_B.search(WINDOWED[name]) else ("a",)
     gates = {side: Gate() for side in sides}
     figures: dict[str, Any] = {"state_rows": [], "rss_mb": []}
     with streamsql.connect() as db:
