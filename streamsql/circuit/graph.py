@@ -6,15 +6,14 @@ keeps the nodes with something to do in a heap by number: a node that is idle co
 
 from __future__ import annotations
 
-import heapq
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamsql.circuit import idle
 from streamsql.circuit.node import EdgeCheck, Node, NodeFailed
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.circuit.retell import note_given, retold
-from streamsql.core.delta import Delta, concat
+from streamsql.circuit.run import Run
+from streamsql.core.delta import Delta
 from streamsql.core.errors import DataCorrupted
 
 
@@ -26,11 +25,12 @@ class Circuit:
         self._by_label: dict[str, int] = {}
         self._next_id = 0
         self._lowest_id = -1
-        self._fresh: set[int] = set()
+        self.fresh: set[int] = set()  # not stepped yet
+        self.dead: set[int] = set()  # cut off: not stepped any more, and to be released
         self._moved: set[int] = set()  # taken over since the last tick
-        self._idles = False  # whether a source was ever idle
+        self.idles = False  # whether a source was ever idle
         self._timed: dict[int, Node] = {}
-        self._check = check
+        self.check = check
 
     # --- building ------------------------------------------------------------------------------
     def add(
@@ -64,7 +64,7 @@ class Circuit:
         self._by_label[label] = node_id
         if type(operator).next_timer_us is not Operator.next_timer_us:
             self._timed[node_id] = node
-        self._fresh.add(node_id)
+        self.fresh.add(node_id)
         return node_id
 
     def find(self, label: str) -> int | None:
@@ -141,9 +141,24 @@ class Circuit:
     def _forget(self, node: Node) -> None:
         del self.nodes[node.id]
         self._timed.pop(node.id, None)
-        self._fresh.discard(node.id)
+        self.fresh.discard(node.id)
         self._moved.discard(node.id)
+        self.dead.discard(node.id)
         del self._by_label[node.label]
+
+    def cut(self, node_id: int) -> None:
+        """Step a node, and all that stands on it, no more: its state is not to be trusted. What
+        holds them has to let them go."""
+        stack = [node_id]
+        while stack:
+            current = stack.pop()
+            if current in self.dead:
+                continue
+            self.dead.add(current)
+            self._timed.pop(current, None)
+            self.fresh.discard(current)
+            self._moved.discard(current)
+            stack.extend(consumer for consumer, _ in self.nodes[current].consumers)
 
     def take_over(self, other: Circuit, place: dict[int, int], labels: Mapping[int, str]) -> None:
         """Move the nodes of another circuit in, with their state, behind all that are here.
@@ -169,8 +184,8 @@ class Circuit:
             self._by_label[node.label] = node.id
             if node_id in other._timed:
                 self._timed[node.id] = node
-            if node_id in other._fresh:
-                self._fresh.add(node.id)
+            if node_id in other.fresh:
+                self.fresh.add(node.id)
             self._moved.add(node.id)  # its inputs may be idle here
             _relocate(node.operator, place)
 
@@ -195,16 +210,20 @@ class Circuit:
         deltas: Mapping[int, Delta | Sequence[Delta]],
         watermarks: Mapping[int, int] | None = None,
         idle_marks: Mapping[int, int | None] | None = None,
+        failed: list[NodeFailed] | None = None,
     ) -> dict[int, Delta]:
         """One tick.
 
         deltas: source node -> its changes, in one or several parts, which are added up only where
         an operator needs them together. watermarks: source node -> its watermark after them, µs
         (sources that are not named keep theirs). idle_marks: source node -> the clock (µs) when it
-        fell idle, None: it is active; those that are not named stay as they are. Returns the
-        non-empty deltas of the output nodes, and of any source node that is one.
+        fell idle, None: it is active; those that are not named stay as they are. failed: gets what
+        operators raised; these are cut off with all above them, and the others do the tick as ever.
+        Returns the non-empty deltas of the output nodes, and of any source node that is one.
+
+        Raises: NodeFailed (XX000) without `failed`; the circuit is of no use any more.
         """
-        run = _Run(self, step)
+        run = Run(self, step, failed=failed)
         for node_id, parts in deltas.items():
             for delta in (parts,) if isinstance(parts, Delta) else parts:
                 run.give(node_id, 0, delta)
@@ -213,7 +232,7 @@ class Circuit:
             run.wake(node_id)
         for node_id, since in (idle_marks or {}).items():
             run.mark(node_id, since)
-        for node_id in self._fresh | self._moved:
+        for node_id in self.fresh | self._moved:
             run.wake(node_id)
         self._moved.clear()
         for node in self._timed.values():
@@ -236,7 +255,7 @@ class Circuit:
         output. Returns the deltas of the new output nodes.
         """
         new = set(new_nodes)
-        run = _Run(self, step, new)
+        run = Run(self, step, new)
         known = dict(snapshots)
         note_given(step, self.nodes, snapshots)
         for node_id in sorted(new):
@@ -316,8 +335,8 @@ class Circuit:
             node.watermark = node.operator.watermark = watermarks[node.label]
             if idle_marks and node.label in idle_marks:
                 node.idle = idle.Idle.load(idle_marks[node.label])
-        self._idles = bool(idle_marks)
-        self._fresh.clear()
+        self.idles = bool(idle_marks)
+        self.fresh.clear()
 
 
 def _relocate(operator: Operator, place: Mapping[int, int]) -> None:
@@ -327,174 +346,6 @@ def _relocate(operator: Operator, place: Mapping[int, int]) -> None:
         if origins:
             moved = {i: (place.get(node, node), column) for i, (node, column) in origins.items()}
             setattr(operator, name, moved)
-
-
-class _Run:
-    """One tick in progress. allowed: the nodes that may be stepped, None = all."""
-
-    def __init__(self, circuit: Circuit, step: Step, allowed: set[int] | None = None) -> None:
-        self.circuit = circuit
-        self.nodes = circuit.nodes
-        self.step = step
-        self.allowed = allowed
-        self.heap: list[int] = []
-        self.queued: set[int] = set()
-        self.pending: dict[int, list[tuple[int, Delta]]] = {}  # node -> (port, delta)
-        self.source_watermarks: dict[int, int] = {}
-        self.timers: set[int] = set()
-        self.turned: set[int] = set()  # sources that fell idle or woke up
-
-    def mark(self, node_id: int, since: int | None) -> None:
-        """A source is idle since then; None: it is active."""
-        node = self.nodes[node_id]
-        if node.idle.since != since:
-            node.idle.since = since
-            self.circuit._idles = True
-            self.turned.add(node_id)
-            self.wake(node_id)
-
-    def wake(self, node_id: int) -> None:
-        if node_id not in self.queued and (self.allowed is None or node_id in self.allowed):
-            self.queued.add(node_id)
-            heapq.heappush(self.heap, node_id)
-
-    def give(self, node_id: int, port: int, delta: Delta) -> None:
-        if delta.num_rows:
-            waiting = self.pending.get(node_id)
-            if waiting is None:
-                self.pending[node_id] = [(port, delta)]
-            else:
-                waiting.append((port, delta))
-            self.wake(node_id)
-
-    def finish(self) -> dict[int, Delta]:
-        outputs: dict[int, Delta] = {}
-        stepped: list[Operator] = []
-        fresh, timers, heap = self.circuit._fresh, self.timers, self.heap
-        while heap:
-            node = self.nodes[heapq.heappop(heap)]
-            received = self.pending.pop(node.id, None)
-            sources = node.sources
-            turned = self._idle(node, received) if self.circuit._idles else False
-            if len(sources) == 1:
-                watermarks: tuple[int, ...] = (sources[0].watermark,)
-            else:
-                watermarks = self._watermarks(node)
-            outs: list[Delta] = []
-            if (
-                received is not None
-                or node.id in timers
-                or node.id in fresh
-                or (node.operator.needs_time and watermarks and min(watermarks) > node.watermark)
-            ):
-                fresh.discard(node.id)
-                if received is not None and len(received) == 1 and len(sources) <= 1:
-                    out = self._step_node(node, (received[0][1],), watermarks)
-                    if out.num_rows:
-                        outs.append(out)
-                else:
-                    outs = self._run_node(node, received, watermarks)
-                if node.commits:
-                    stepped.append(node.operator)
-            rose = False
-            before = node.watermark
-            # a node that follows its inputs has nothing to do while they stand still
-            if not (node.follows and min(watermarks) <= before == node.operator.watermark):
-                node.watermark = node.operator.advance_watermark(watermarks)
-                rose = node.watermark > before
-            if outs or rose or turned:
-                self._hand_on(node, outs, rose or turned)
-                if outs and node.is_output:
-                    outputs[node.id] = concat(outs, node.operator.schema)
-        for operator in stepped:
-            operator.commit()
-        if self.allowed is None:
-            return outputs
-        return {k: v for k, v in outputs.items() if k in self.allowed}
-
-    def _idle(self, node: Node, received: list[tuple[int, Delta]] | None) -> bool:
-        """Pass idle marks on; rows of inputs that were idle are judged by what those counted for.
-        Whether the node fell idle or woke up."""
-        floors = node.idle.floors
-        if received is not None and floors:
-            received[:] = [(port, idle.judged(delta, floors[port])) for port, delta in received]
-        if not node.sources:
-            return node.id in self.turned
-        return idle.follow(node, self.step.now_us)
-
-    def _watermarks(self, node: Node) -> tuple[int, ...]:
-        if node.sources:
-            return idle.input_watermarks(node)
-        given = self.source_watermarks.get(node.id)
-        return () if given is None else (given,)
-
-    def _hand_on(self, node: Node, outs: list[Delta], rose: bool) -> None:
-        """To the node's readers, and to whoever asks what views and sources gave."""
-        for consumer, port in node.consumers:
-            for out in outs:
-                self.give(consumer, port, out)
-            if rose:
-                self.wake(consumer)
-        if outs and (node.is_output or not node.inputs):
-            self.step.given[node.id] = outs
-            self.step.schemas[node.id] = node.operator.schema
-
-    def _run_node(
-        self, node: Node, received: list[tuple[int, Delta]] | None, watermarks: tuple[int, ...]
-    ) -> list[Delta]:
-        """The parts of its output that are not empty."""
-        if received is not None and node.operator.rowwise and len(node.inputs) <= 1:
-            parts = [self._step_node(node, (d,), watermarks) for _, d in received]
-            return [part for part in parts if part.num_rows]
-        out = self._step_node(node, self._inputs(node, received), watermarks)
-        return [out] if out.num_rows else []
-
-    def _step_node(
-        self, node: Node, deltas: tuple[Delta, ...], watermarks: tuple[int, ...]
-    ) -> Delta:
-        start = time.perf_counter_ns()
-        step, metrics = self.step, node.metrics
-        step.input_watermarks = watermarks
-        late, errors, nulls = len(step.late), len(step.errors), step.null_event_times
-        try:
-            out = node.operator.step(step, *deltas)
-        except Exception as error:
-            raise NodeFailed(node.id, node.operator.name) from error
-        if len(step.late) > late or len(step.errors) > errors:
-            self._note(node, late, errors)
-        metrics.null_event_times += step.null_event_times - nulls
-        metrics.steps += 1
-        for delta in deltas:
-            metrics.rows_in += delta.num_rows
-        metrics.rows_out += out.num_rows
-        metrics.busy_ns += time.perf_counter_ns() - start
-        if self.circuit._check is not None:
-            self.circuit._check(node, deltas, out)
-        return out
-
-    def _note(self, node: Node, late: int, errors: int) -> None:
-        """Sign what the node reported in this tick: entries from these numbers on."""
-        step, metrics = self.step, node.metrics
-        for found in step.late[late:]:
-            found.node = node.id
-            metrics.late_rows += found.batch.num_rows
-        for failed in step.errors[errors:]:
-            failed.node = node.id
-        metrics.errors += len(step.errors) - errors
-
-    def _inputs(self, node: Node, received: list[tuple[int, Delta]] | None) -> tuple[Delta, ...]:
-        if not node.inputs:
-            if received is None:
-                return (node.empty,)
-            return (concat([delta for _, delta in received], node.operator.schema),)
-        deltas = []
-        for port, source in enumerate(node.sources):
-            parts = [delta for at, delta in received or () if at == port]
-            if len(parts) == 1:
-                deltas.append(parts[0])
-            else:
-                deltas.append(concat(parts, source.operator.schema) if parts else source.empty)
-        return tuple(deltas)
 
 
 __all__ = ["Circuit", "EdgeCheck", "Node", "NodeFailed"]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from streamsql.core.errors import (
     UniqueViolation,
 )
 from streamsql.core.schema import Schema
-from streamsql.engine.catalog import Catalog
+from streamsql.engine.catalog import Catalog, check_runs, has_failed
 from streamsql.engine.ddl import AlterRelations, RowsChange
 from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.layouts import Layout
@@ -27,7 +28,7 @@ from streamsql.engine.relations import Relation
 from streamsql.engine.side_check import validator
 from streamsql.engine.storage.changelog import ChangeLog
 from streamsql.engine.storage.table import TableState
-from streamsql.engine.storage.view import NO_NODE
+from streamsql.engine.storage.view import NO_NODE, ViewState
 from streamsql.engine.tables import new_table_state
 
 if TYPE_CHECKING:
@@ -253,6 +254,15 @@ def input_views(catalog: Catalog, relation: Relation) -> set[int]:
     return found
 
 
+def check_inputs_run(relation: Relation, catalog: Catalog, views: Mapping[int, ViewState]) -> None:
+    """Raises: ObjectNotInPrerequisiteState (55000) if one of the views that it reads is suspended,
+    or was set aside."""
+    for oid in sorted(input_views(catalog, relation)):
+        check_runs(catalog.relations[oid])
+        if oid in views and views[oid].broken is not None:
+            raise has_failed(catalog.relations[oid])
+
+
 # --- in force -------------------------------------------------------------------------------------
 def is_paused(relation: Relation) -> bool:
     """Whether a source is suspended."""
@@ -338,6 +348,13 @@ def finish(engine: Engine, built: Built) -> None:
         for layout in catalog.layouts.values():
             if layout.of == oid:
                 _let_layout_go(engine, layout.oid)
+
+
+def let_layouts_go(engine: Engine, oid: int) -> None:
+    """The nodes of all layouts of a relation that has none any more. Under the state lock."""
+    for layout in engine.catalog.layouts.values():
+        if layout.of == oid:
+            _let_layout_go(engine, layout.oid)
 
 
 def _let_layout_go(engine: Engine, oid: int) -> None:

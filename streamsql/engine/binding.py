@@ -15,7 +15,7 @@ from streamsql.engine.catalog import Catalog
 from streamsql.engine.names import parts_of
 from streamsql.engine.relations import OBJECTS, DefinitionContext, Relation
 from streamsql.functions.expressions import Expr
-from streamsql.plan.binder.context import NOW_FREE, BindContext, RelationInfo
+from streamsql.plan.binder.context import NOW_FREE, NOW_REFUSED, NOW_TICK, BindContext, RelationInfo
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class BindScope:
 
     inline: materialized views that are not built yet (made in this transaction): read as views.
     extra: names that hide the catalog's, for the target of UPDATE and DELETE. pg_catalog: whether
-    PostgreSQL's catalog relations are known too.
+    PostgreSQL's catalog relations are known too. standing: the definition is in force already, and
+    reads the clock where a new one must not.
     """
 
     catalog: Catalog
@@ -32,6 +33,7 @@ class BindScope:
     inline: frozenset[int] = frozenset()
     extra: Mapping[tuple[str, ...], RelationInfo] = field(default_factory=dict)
     pg_catalog: bool = False
+    standing: bool = False
 
     @property
     def cache_key(self) -> tuple[Any, ...]:
@@ -71,7 +73,7 @@ class BindScope:
             timezone=self.definition.timezone,
             parameter_types=parameter_types,
             volatile_allowed=volatile_allowed,
-            now=now,
+            now=NOW_TICK if self.standing and now == NOW_REFUSED else now,
             source_text=text,
         )
 

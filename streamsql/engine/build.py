@@ -19,7 +19,7 @@ from streamsql.core.errors import (
     UndefinedTable,
 )
 from streamsql.engine import alterations
-from streamsql.engine.catalog import TEMP_PREFIX, Catalog, check_runs
+from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import (
     AlterRelations,
     CreateRelation,
@@ -201,7 +201,11 @@ class CatalogBuilder:
             built.views[relation.oid] = ViewState(relation, None, NO_NODE, self.engine.version)
             return
         side = self.engine.jobs.circuit_of(relation.oid)
-        if side is None:
+        if side is None and self.engine.replay_us is not None:
+            from streamsql.engine.heal import make_again
+
+            make_again(self.engine, relation, built)
+        elif side is None:
             self.build_view(relation, built)
         elif not side.moved:
             self._move_in(side, built)
@@ -228,7 +232,7 @@ class CatalogBuilder:
         from streamsql.runtime.compile import compile_view
 
         engine = self.engine
-        check_inputs_run(relation, built.catalog)
+        alterations.check_inputs_run(relation, built.catalog, {**engine.views, **built.views})
         plan = bind_view(relation, built.catalog)
         nodes = {**engine.nodes, **built.nodes}
         options = compile_options(relation)
@@ -445,7 +449,8 @@ class CatalogBuilder:
             self.engine.indexes.discard(index)
         circuit = self.engine.circuit
         for view in reversed(list(built.views.values())):
-            circuit.release(view.node)
+            if view.node != NO_NODE:
+                circuit.release(view.node)
         for oid, node in built.nodes.items():
             if oid not in built.views:
                 circuit.release(node)
@@ -481,12 +486,6 @@ class CatalogBuilder:
             engine.nodes.pop(oid)
         if view.node in engine.circuit.nodes:
             engine.circuit.release(view.node)
-
-
-def check_inputs_run(relation: Relation, catalog: Catalog) -> None:
-    """Raises: ObjectNotInPrerequisiteState (55000) if a view that it reads is suspended."""
-    for oid in alterations.input_views(catalog, relation):
-        check_runs(catalog.relations[oid])
 
 
 def replace_tables(request: CommitRequest, built: Built) -> CommitRequest:

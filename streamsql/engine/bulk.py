@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamsql.core.errors import UndefinedColumn
 from streamsql.dialect.statements import Subscribe
 from streamsql.engine.binding import BindScope
-from streamsql.engine.definitions import program_of
+from streamsql.engine.definitions import standing_program
 from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.execute import carry_out, state_of, target_table
 from streamsql.engine.dml.rows import RowMaker
@@ -30,7 +30,7 @@ def insert_data(session: Session, name: str, data: Any) -> int:
     target_table(relation, what="insert into", changes_rows=False)
     table = state_of(session, relation)
     scope = BindScope(session.catalog, relation.context)
-    maker = RowMaker(relation, program_of(relation, scope))
+    maker = RowMaker(relation, standing_program(relation, scope))
     given = as_arrow(data, relation.columns)
     for column in given.column_names:
         if relation.columns.index(column) < 0:

@@ -422,6 +422,14 @@ def check_runs(view: Relation) -> None:
         )
 
 
+def has_failed(view: Relation) -> ObjectNotInPrerequisiteState:
+    """55000: a materialized view that others are to be made from was set aside."""
+    return ObjectNotInPrerequisiteState(
+        f'materialized view "{view.name}" has failed',
+        hint="SHOW JOBS says why. Drop it, or replace it.",
+    )
+
+
 def check_database(parts: Sequence[str]) -> None:
     """Raises: FeatureNotSupported (0A000) if a three-part name is of another database."""
     if parts[0] != DATABASE:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from streamsql.circuit.checks import configured_checks
+from streamsql.circuit.graph import Circuit
 from streamsql.core.clock import ManualClock
 from streamsql.core.errors import DataCorrupted
-from streamsql.engine import history
-from streamsql.engine.alterations import add_layouts
+from streamsql.engine import heal, history, logs
+from streamsql.engine.alterations import add_layouts, input_views
 from streamsql.engine.build import Built
 from streamsql.engine.catalog_codec import catalog_to_json, load_catalog
-from streamsql.engine.heal import rebuild
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.view import NO_NODE, ViewState
 
@@ -88,10 +89,12 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
     for relation in list(engine.catalog.relations.values()):
         if relation.kind == "system" and str(relation.oid) in meta["tables"]:
             _restore_rows(engine, relation, meta, loader)
-    _restore_views(engine, relations, meta, loader)
+    anew = _restore_views(engine, relations, meta, loader)
     engine.system.load(dict(loader("system")))
     if "late-changes" in meta["states"]:
         engine.late_changes.load(dict(loader("late-changes")))
+    for oid in anew:
+        engine.late_changes.forget(oid)
     engine.recordings.sync()
 
 
@@ -116,55 +119,88 @@ def _restore_rows(engine: Engine, relation: Relation, meta: dict[str, Any], load
 
 def _restore_views(
     engine: Engine, relations: list[Relation], meta: dict[str, Any], loader: Loader
-) -> None:
-    """The circuit with its states. A circuit that is built otherwise than the saved one (another
-    version of streamsql plans differently), or had failed views, is filled anew from the rows."""
+) -> set[int]:
+    """The circuit with its states. Views that had failed, or that are computed otherwise than by
+    those who saved their states (another version of streamsql plans differently), are filled anew
+    from the rows of their inputs, with the views above them; returns their OIDs."""
     names = set(meta["states"])
     states: dict[str, State] = {}
     for label in meta["watermarks"]:
         name = f"node-{label}"
         states[label] = loader(name) if name in names else {}
+    anew = build_nodes(engine, relations, states, {int(oid) for oid in meta["broken"]})
+    marks = {node.label: node.watermark for node in engine.circuit} | meta["watermarks"]
+    for label in marks:  # a table's node keeps nothing
+        states.setdefault(label, {})
     try:
-        if meta["broken"]:
-            raise DataCorrupted("a view had failed")
-        build_nodes(engine, relations)
-        engine.circuit.load(states, meta["watermarks"], meta.get("idle", {}))
-    except DataCorrupted:
-        refill(engine, relations)
-        restored = [v for v in engine.views.values() if v.relation.suspended is not None]
-        history.restore_refilled(engine, meta.get("history", {}), loader)
-    else:
-        restored = list(engine.views.values())
-    for view in restored:
+        engine.circuit.load(states, marks, meta.get("idle", {}))
+    except DataCorrupted as error:
+        logs.error("views are filled anew", reason=error.message)
+        anew = _start_anew(engine, relations)
+    history_of = meta.get("history", {})
+
+    def load_rows(view: ViewState) -> None:
         view.store.load(loader(f"view-{view.relation.oid}"))
-        history.restore(engine, view, meta.get("history", {}), loader)
+
+    for view in engine.views.values():
+        load_rows(view)
+        history.restore(engine, view, history_of, loader)
+    for relation in relations:
+        if relation.oid in anew:
+            made = heal.fill_anew(engine, relation, load_rows)
+            heal.install(engine, made)
+            history.restore_refilled(engine, made, history_of, loader)
+    return anew
 
 
-def build_nodes(engine: Engine, relations: list[Relation]) -> None:
+def _start_anew(engine: Engine, relations: list[Relation]) -> set[int]:
+    """An empty circuit in the place of one that could not be loaded; all views that run."""
+    engine.circuit = Circuit(configured_checks())
+    engine.nodes.clear()
+    engine.views.clear()
+    engine.views_of_node.clear()
+    every = {r.oid for r in relations if r.kind == "materialized_view"}
+    anew = build_nodes(engine, relations, {}, every)
+    for oid in list(engine.nodes):
+        if oid in engine.catalog.relations:
+            engine.builder.restore_watermark(engine.catalog.relations[oid])
+    return anew
+
+
+def build_nodes(
+    engine: Engine, relations: list[Relation], states: Mapping[str, State], broken: set[int]
+) -> set[int]:
     """Sources and views of a catalog, in order of creation, into an empty circuit; their states are
-    loaded afterwards."""
+    loaded afterwards. Returns the views left out: `broken` ones, those that can not be built from
+    nodes with these states, and those that read such views."""
     for oid in engine.feeds.oids():
         engine.nodes[oid] = engine.builder.source_node(engine.catalog.relations[oid])
+    left: set[int] = set()
     for relation in relations:
         if relation.kind in ("table", "source"):
             engine.nodes[relation.oid] = engine.builder.source_node(relation)
-        elif relation.suspended is not None:
-            view = ViewState(relation, None, NO_NODE, engine.version)
-            engine.views[relation.oid] = view
+            add_layouts(engine, relation, engine.catalog, engine.nodes)
         elif relation.kind == "materialized_view":
-            view = engine.builder.build_view(relation, Built(engine.catalog), fill=False)
-            engine.views[relation.oid] = view
-            engine.nodes[relation.oid] = view.node
-            engine.views_of_node.setdefault(view.node, []).append(view)
-        add_layouts(engine, relation, engine.catalog, engine.nodes)
+            state = None
+            if relation.suspended is not None:
+                state = ViewState(relation, None, NO_NODE, engine.version)
+            elif relation.oid not in broken and not left & input_views(engine.catalog, relation):
+                state = _built(engine, relation, states)
+            if state is None:
+                left.add(relation.oid)
+            else:
+                heal.install(engine, state)
+    return left
 
 
-def refill(engine: Engine, relations: list[Relation]) -> None:
-    """Compute all views anew from the rows of the tables."""
-    empty = {
-        r.oid: ViewState(r, None, NO_NODE, engine.version)
-        for r in relations
-        if r.kind == "materialized_view"
-    }
-    for oid, change in rebuild(engine, empty).items():
-        engine.views[oid].fill(change)
+def _built(engine: Engine, relation: Relation, states: Mapping[str, State]) -> ViewState | None:
+    """A view without its rows, or None if it is not made of nodes with these states."""
+    try:
+        state = engine.builder.build_view(relation, Built(engine.catalog), fill=False)
+    except Exception:  # said when it is tried again
+        return None
+    circuit = engine.circuit
+    if all(circuit.nodes[n].label in states for n in state.compiled.new_nodes):
+        return state
+    circuit.release(state.node)
+    return None

@@ -19,7 +19,7 @@ from streamsql.core.errors import DiskError, InvariantViolation, UndefinedTable
 from streamsql.engine import logs
 from streamsql.engine.build import EngineFailed
 from streamsql.engine.dml.pending import TableImage
-from streamsql.engine.heal import broken_error, heal
+from streamsql.engine.heal import broken_error, set_aside
 from streamsql.engine.requests import CommitRequest, StaleRead, Tick, conflict, was_altered
 from streamsql.engine.storage.table import TableChange
 from streamsql.engine.storage.view import ViewState
@@ -221,39 +221,19 @@ class Committer:
     def _run(self, ticks: Sequence[Tick], swap: Callable[[], None] | None) -> None:
         engine = self.engine
         results: list[tuple[Tick, Step, dict[int, Delta]]] = []
-        healed: dict[int, Delta] = {}
+        failed: list[NodeFailed] = []
         for tick in ticks:
             step = Step(tick.version, tick.now_us)
-            outputs: dict[int, Delta] = {}
-            if not healed:
-                try:
-                    outputs = self._step(tick, step)
-                except NodeFailed as failed:
-                    logs.error("a view has failed", node=failed.node, reason=str(failed.__cause__))
-                    step = Step(tick.version, tick.now_us)
-                    self._publish_before(results, swap)
-                    results, swap = [], None
-                    healed = heal(engine, failed)
-            results.append((tick, step, outputs))
+            results.append((tick, step, self._step(tick, step, failed)))
         with engine.lock:
             for tick, step, outputs in results:
                 self._publish(tick, step, outputs)
-            for oid, change in healed.items():
-                self.apply_view(engine.views[oid], change, ticks[-1].version)
             if swap is not None:
                 swap()
             engine.version = ticks[-1].version
+            if failed:
+                set_aside(engine, failed)
             engine.published(ticks)
-
-    def _publish_before(
-        self, results: list[tuple[Tick, Step, dict[int, Delta]]], swap: Callable[[], None] | None
-    ) -> None:
-        """Ticks before the one that failed are published as they are: their views are whole."""
-        with self.engine.lock:
-            for tick, step, outputs in results:
-                self._publish(tick, step, outputs)
-            if swap is not None:
-                swap()
 
     def apply_view(self, view: ViewState, delta: Delta, version: int) -> None:
         """One view's changes. Under the state lock."""
@@ -276,7 +256,7 @@ class Committer:
             if engine.hub.watched(view.relation.oid):
                 engine.hub.publish(view.relation.oid, version, delta)
 
-    def _step(self, tick: Tick, step: Step) -> dict[int, Delta]:
+    def _step(self, tick: Tick, step: Step, failed: list[NodeFailed]) -> dict[int, Delta]:
         engine = self.engine
         deltas: dict[int, list[Delta]] = {}
         # time first: what rows of the same tick did to a watermark came after it
@@ -294,7 +274,7 @@ class Committer:
             watermarks[node] = given.watermark
             if given.delta.num_rows:
                 idle[node] = None
-        outputs = engine.step_circuit(step, deltas, watermarks, idle)
+        outputs = engine.step_circuit(step, deltas, watermarks, idle, failed)
         if engine.jobs.active:
             engine.jobs.feed(tick, deltas, outputs)
         return outputs

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamsql.circuit.checks import configured_checks
-from streamsql.circuit.graph import Circuit
+from streamsql.circuit.graph import Circuit, NodeFailed
 from streamsql.circuit.operator import Step
 from streamsql.core.clock import Clock, ManualClock, SystemClock
 from streamsql.core.delta import Delta
@@ -157,11 +157,12 @@ class Engine:
         deltas: Mapping[int, list[Delta]],
         watermarks: Mapping[int, int],
         idle: Mapping[int, int | None],
+        failed: list[NodeFailed],
     ) -> dict[int, Delta]:
-        """One tick of all views."""
+        """One tick of all views. failed: gets what operators raised (`heal`)."""
         nodes = self.circuit.nodes
         given = {n: parts for n, parts in deltas.items() if nodes[n].consumers}
-        return self.circuit.step(step, given, watermarks, idle)
+        return self.circuit.step(step, given, watermarks, idle, failed)
 
     def own_nodes(self, view: ViewState, nodes: Mapping[int, int] | None = None) -> list[int]:
         """The nodes that compute a view from the relations it names, in topological order. nodes:

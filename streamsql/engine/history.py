@@ -66,14 +66,16 @@ def restore(
         state.log = ChangeLog.load(loader(name_of(oid))["changes"], floor, state.schema)
 
 
-def restore_refilled(engine: Engine, floors: Mapping[str, int], loader: Loader) -> None:
-    """The changes of views that were filled anew: those that hold the same rows as before. Others
-    begin anew, because their changes do not lead to the rows they have now."""
-    for oid, view in engine.views.items():
-        if str(oid) not in floors or view.relation.suspended is not None:
-            continue
-        before = ViewState(view.relation, None, NO_NODE, engine.version)
-        before.store.load(loader(f"view-{oid}"))
-        parts = [view.contents(), before.contents().negate()]
-        if not consolidate(concat(parts, view.schema)):
-            restore(engine, view, floors, loader)
+def restore_refilled(
+    engine: Engine, view: ViewState, floors: Mapping[str, int], loader: Loader
+) -> None:
+    """The changes of a view that was filled anew, if it holds the same rows as before. Else they
+    begin anew, because they do not lead to the rows it has now."""
+    oid = view.relation.oid
+    if str(oid) not in floors:
+        return
+    before = ViewState(view.relation, None, NO_NODE, engine.version)
+    before.store.load(loader(f"view-{oid}"))
+    parts = [view.contents(), before.contents().negate()]
+    if not consolidate(concat(parts, view.schema)):
+        restore(engine, view, floors, loader)

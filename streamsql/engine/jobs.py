@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -236,14 +236,14 @@ class Jobs:
     def begin(self, start: StartJob, relation: Relation) -> Job:
         """Note the rows that are there now, and compile what is to be filled with them. relation:
         the new view, bound."""
-        from streamsql.engine.build import check_inputs_run
+        from streamsql.engine.alterations import check_inputs_run
 
         engine, ops = self.engine, start.ops
         about_it = touched((start,), engine.catalog)
         if ops:
             parts = make_parts(ops, engine, applied(ops, engine.catalog))
         else:
-            check_inputs_run(relation, engine.catalog)
+            check_inputs_run(relation, engine.catalog, engine.views)
             parts = [SideCircuit.begin(engine, [relation])]
         job = Job(relation, start.background, parts, engine.clock_us(), about_it)
         job.ops, job.text = ops, start.text or relation.sql
@@ -340,10 +340,12 @@ class Jobs:
                 del self.active[job.id]
                 job.close()
 
-    def fail_all(self, error: StreamSqlError) -> None:
-        """The running circuit was thrown away, and with it what the jobs were to fit into."""
+    def fail_readers(self, nodes: Collection[int], error: StreamSqlError) -> None:
+        """These nodes of the running circuit have failed, and so have the views made from them."""
         for job in self.active.values():
-            job.stop(error)
+            side = job.circuit
+            if side is not None and any(i.main in nodes for i in side.inputs):
+                job.stop(error)
 
     def resume(self) -> None:
         """After recovery: go on with the jobs in the background, forget the others."""

@@ -87,15 +87,17 @@ def make_parts(ops: Sequence[DdlOp], engine: Engine, after: Catalog) -> list[Par
 
     Raises: errors of binding. A replay makes views only: all else is the same at any time.
     """
-    from streamsql.engine.build import check_inputs_run
+    from streamsql.engine.alterations import check_inputs_run
 
     catalog = engine.catalog
     steps = table_steps(ops, catalog)
     views = filled_views(ops, catalog, after)
     parts: list[Part] = []
     if views:
+        made = {view.oid for view in views}
+        stay = {oid: state for oid, state in engine.views.items() if oid not in made}
         for view in views:
-            check_inputs_run(view, after)
+            check_inputs_run(view, after, stay)
         try:
             moved = {oid: _columns(found) for oid, found in steps.items()}
             parts.append(SideCircuit.begin(engine, views, moved, after))

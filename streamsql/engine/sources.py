@@ -19,7 +19,7 @@ from streamsql.core.schema import Schema
 from streamsql.dialect.statements import CreateTable
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
-from streamsql.engine.definitions import program_of
+from streamsql.engine.definitions import standing_program
 from streamsql.engine.dml.rows import RowMaker, row_text
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.watermarks import WatermarkTracker
@@ -62,7 +62,7 @@ class SourceRuntime:
 
     def __init__(self, relation: Relation, catalog: Catalog, wake: Callable[[], None]) -> None:
         self.relation = relation
-        program = program_of(relation, BindScope(catalog, relation.context))
+        program = standing_program(relation, BindScope(catalog, relation.context))
         self.maker = RowMaker(relation, program)
         self.is_table = relation.kind == "table"
         self._program = program

@@ -17,6 +17,7 @@ from streamsql.engine.binding import BindScope
 from streamsql.engine.names import qualified, referenced_relations
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.relations import Relation
+from streamsql.engine.storage.view import ViewState
 from streamsql.engine.subscriptions import Event, Subscription
 from streamsql.engine.system_feeds import system_oids
 
@@ -91,6 +92,8 @@ class ChangeStream:
                     hint="COMMIT the transaction that creates it; or subscribe to a table, a view,"
                     " or a query in parentheses.",
                 )
+            if isinstance(state, ViewState) and state.broken is not None:
+                raise state.broken
             if self.ephemeral and first < state.log.floor:
                 raise FeatureNotSupported(
                     "a SUBSCRIBE to a query begins at the newest version",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamsql.core.errors import InvariantViolation
+from tests.refused import refused
 
 
 @pytest.fixture
@@ -52,6 +53,32 @@ def test_reads_of_failed_views_give_the_reason(views, fails):
     fails("SELECT * FROM upon", "XX000")
     status = dict(views.execute("SELECT relation, state FROM streamsql.jobs").fetchall())
     assert status == {"good": "running", "bad": "failed", "upon": "failed", "chain": "running"}
+
+
+def test_streams_of_failed_views_end_with_the_reason(views):
+    streams = [views.subscribe(q, snapshot=False) for q in ("bad", "SELECT max(n) FROM bad")]
+    whole = views.subscribe("good", snapshot=False)
+    break_view(views, "bad")
+    views.execute("INSERT INTO t VALUES (3, 3)")
+    for stream in streams:
+        with pytest.raises(InvariantViolation, match="boom"):
+            stream.poll(0.5)
+        stream.close()
+    assert sum(b.num_rows for b in whole.poll(0.5)) == 2
+    whole.close()
+    views.execute("INSERT INTO t VALUES (4, 4)")
+    assert views.execute("SELECT s FROM good").fetchall() == [(10,)]
+
+
+def test_views_over_failed_ones_are_refused(views):
+    break_view(views, "bad")
+    views.execute("INSERT INTO t VALUES (3, 3)")
+    with refused("55000", 'materialized view "bad" has failed'):
+        views.execute("CREATE MATERIALIZED VIEW x AS SELECT * FROM bad")
+    with refused("55000", 'materialized view "upon" has failed'):
+        views.execute("CREATE MATERIALIZED VIEW x AS SELECT n + 1 AS n FROM upon")
+    with pytest.raises(InvariantViolation, match="boom"):
+        views.execute("EXPLAIN ANALYZE MATERIALIZED VIEW bad")
 
 
 def test_failed_view_can_be_dropped_and_made_again(views, rows):

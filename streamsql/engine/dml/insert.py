@@ -23,7 +23,7 @@ from streamsql.core.schema import Column
 from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Insert, OnConflict
 from streamsql.engine.binding import BindScope
-from streamsql.engine.definitions import TableProgram, program_of
+from streamsql.engine.definitions import TableProgram, standing_program
 from streamsql.engine.dml import conflicts
 from streamsql.engine.dml.conflicts import BoolArray, Resolved
 from streamsql.engine.dml.constants import ConstantRows
@@ -95,7 +95,7 @@ def bind_insert(
     statement: Insert, relation: Relation, scope: BindScope, declared: Sequence[SqlType | None]
 ) -> BoundInsert:
     """Raises: 42703, 42701, 428C9, 42601, 42804, 42P10."""
-    program = program_of(relation, BindScope(scope.catalog, relation.context))
+    program = standing_program(relation, BindScope(scope.catalog, relation.context))
     targets = target_columns(statement, relation)
     types = list(declared)
     query, inner = statement.query, scope

@@ -19,7 +19,7 @@ from streamsql.dialect import position_of
 from streamsql.dialect.statements import Merge
 from streamsql.engine.api import ResultColumn
 from streamsql.engine.binding import BindScope, relation_info
-from streamsql.engine.definitions import TableProgram, program_of
+from streamsql.engine.definitions import TableProgram, standing_program
 from streamsql.engine.dml.given import given_info, given_table, qualified_column, scope_with
 from streamsql.engine.dml.merge import BoundMerge, BoundWhen
 from streamsql.engine.dml.modify import TARGET
@@ -52,7 +52,7 @@ class _Binder:
     def __post_init__(self) -> None:
         tree = self.statement.tree
         self.relation = self.table.relation
-        self.program: TableProgram = program_of(
+        self.program: TableProgram = standing_program(
             self.relation, BindScope(self.scope.catalog, self.relation.context)
         )
         self.generated = {i for i, _ in self.program.generated}

@@ -25,7 +25,7 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import SqlType
 from streamsql.dialect.statements import Delete, Update
 from streamsql.engine.binding import BindScope, relation_info
-from streamsql.engine.definitions import TableProgram, program_of
+from streamsql.engine.definitions import TableProgram, standing_program
 from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.conflicts import Resolved, check_unique
 from streamsql.engine.dml.pending import TableImage
@@ -74,7 +74,7 @@ def bind_update(
 ) -> BoundModify:
     """Raises: 42703, 42601, 42804, 428C9."""
     relation = table.relation
-    program = program_of(relation, BindScope(scope.catalog, relation.context))
+    program = standing_program(relation, BindScope(scope.catalog, relation.context))
     generated = {i for i, _ in program.generated}
     assigned: list[tuple[int, exp.Expression]] = []
     defaulted: list[int] = []
@@ -105,7 +105,7 @@ def bind_delete(
     statement: Delete, table: TableState, scope: BindScope, declared: Sequence[SqlType | None]
 ) -> BoundModify:
     """Raises: errors of binding."""
-    program = program_of(table.relation, BindScope(scope.catalog, table.relation.context))
+    program = standing_program(table.relation, BindScope(scope.catalog, table.relation.context))
     return _bind(statement, statement.using, table, program, scope, declared, None, ())
 
 

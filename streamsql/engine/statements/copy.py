@@ -20,7 +20,7 @@ from streamsql.engine.api import CopyOut, Result
 from streamsql.engine.binding import BindScope
 from streamsql.engine.copy_in.binary import BinaryReader
 from streamsql.engine.copy_in.delimited import Dialect, read_block, split_block, strip_end
-from streamsql.engine.definitions import program_of
+from streamsql.engine.definitions import standing_program
 from streamsql.engine.dml.batches import one_batch
 from streamsql.engine.dml.conflicts import Resolved
 from streamsql.engine.dml.execute import carry_out, state_of, target_table
@@ -73,7 +73,7 @@ class CopyFrom:
         session.check_writable()
         self.table = state_of(session, self.relation)
         scope = BindScope(session.catalog, self.relation.context)
-        self.maker = RowMaker(self.relation, program_of(self.relation, scope))
+        self.maker = RowMaker(self.relation, standing_program(self.relation, scope))
         self.columns = copy_columns(statement.columns, self.relation, self.maker.generated)
         self.schema: Schema = self.relation.columns.select(self.columns)
         self.format = statement.format

@@ -171,6 +171,8 @@ def explain_view(session: Session, relation: Relation, statement: Explain) -> li
     """The circuit of a view that is running; ANALYZE with what it has counted."""
     check_runs(relation)
     view = session.engine.views[relation.oid]
+    if view.broken is not None:  # it has no circuit
+        raise view.broken
     return circuit_lines(session, view.compiled, statement)
 
 
