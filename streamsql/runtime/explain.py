@@ -22,9 +22,10 @@ def explain(
 ) -> list[str]:  # fmt: skip
     """The view's circuit, output first.
 
-    analyze: with what each operator has counted so far. verbose: with the state it holds now, its
-    watermark and its label. format: text, json (one line) or dot. relations: OID -> what it
-    is called now; the plan tells the name that it had, and of older layouts the layout's OID.
+    analyze: with what each operator has counted so far, the state it holds now and its watermark.
+    verbose: with state and watermark too, its columns and its label. format: text, json (one line)
+    or dot. relations: OID -> what it is called now; the plan tells the name that it had, and of
+    older layouts the layout's OID.
     """
     names = {**dict(relation_names(compiled.plan)), **(relations or {})}
     own = frozenset(n.id for n in compiled.nodes)
@@ -89,8 +90,10 @@ def node_facts(
             facts["errors"] = m.errors
     if verbose:
         facts.update(_verbose(node, said, own))
+    if analyze or verbose:
         facts["state rows"], facts["state bytes"] = operator.state_rows(), operator.state_bytes()
         facts["watermark"] = watermark_text(node.watermark)
+    if verbose:
         facts["columns"] = ", ".join(f"{c.name or '?'} {c.type}" for c in operator.schema)
         facts["label"] = node.label
     return facts
@@ -146,9 +149,11 @@ def _details(facts: dict[str, Any]) -> list[str]:
                 if k in facts
             )
         )
-    if "state rows" in facts:
-        lines.append(f"holds {facts['state rows']} rows, {size_text(facts['state bytes'])}")
+    if "watermark" in facts:
+        if facts["state bytes"] or "state" in facts or "label" in facts:
+            lines.append(f"holds {facts['state rows']} rows, {size_text(facts['state bytes'])}")
         lines.append(f"watermark: {facts['watermark']}")
+    if "columns" in facts:
         lines.append(f"columns: {facts['columns']}")
         lines.append(f"label: {facts['label']}")
     return lines

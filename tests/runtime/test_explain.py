@@ -96,6 +96,17 @@ def test_verbose_and_analyze_add_state_and_counters() -> None:
     assert "label: aggregate-" in text
 
 
+def test_analyze_tells_state_of_what_keeps_some_and_every_watermark() -> None:
+    view = view_of("SELECT k, count(*) FROM t1 GROUP BY k", [T0, T1])
+    view.step([(1, (1, 2), 1), (1, (1, 3), 1)])
+    lines = [line.strip(" │└─├") for line in explain(view.compiled, analyze=True)]
+    assert sum(line.startswith("holds 1 rows, ") for line in lines) == 1
+    assert not any(line.startswith("holds 0 rows") for line in lines)
+    operators = sum("  (incremental)  #" in line or line.startswith("Source") for line in lines)
+    assert sum(line.startswith("watermark: ") for line in lines) == operators > 1
+    assert not any(line.startswith(("columns: ", "label: ")) for line in lines)
+
+
 @pytest.mark.parametrize(("sql", "line"), [
     ("SELECT k, sum(v) FROM t0 GROUP BY k", "how: in two phases: a large tick's rows among"),
     ("SELECT count(*) FROM t0", "how: a tick's rows among themselves, then into the one row"),
