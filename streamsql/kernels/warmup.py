@@ -133,7 +133,8 @@ def _multimap() -> None:
     multimap = Multimap()
     lanes = hash_arrays([pa.array([1, 2])])
     multimap.link(*lanes, np.arange(2))
-    multimap.probe(*lanes, np.ones(2, np.int64), np.zeros(2, np.bool_))
+    multimap.probe(*lanes, np.zeros(2, np.bool_))
+    multimap.unlink(np.arange(2))
 
 
 EXERCISES: tuple[Exercise, ...] = (

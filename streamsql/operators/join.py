@@ -265,7 +265,7 @@ def match(
     table.link(a[0][rows], a[1][rows], rows)
     if not rows.size:
         return NOBODY, NOBODY
-    j, i = table.probe(*b, NOBODY, b_skip)
+    j, i = table.probe(*b, b_skip)
     return i, j
 
 

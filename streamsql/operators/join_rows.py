@@ -16,7 +16,7 @@ from streamsql.kernels.multimap import Multimap
 from streamsql.kernels.order_keys import OrderColumn
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray, int64_values
 from streamsql.operators.groups import Groups
-from streamsql.operators.pair_search import PAIRS_MAX, Range, blocks, pieces, plus
+from streamsql.operators.pair_search import PAIRS_MAX, Range, blocks, plus
 from streamsql.operators.span_search import CLASSES, earliest, length_class, whole_numbers
 from streamsql.state.ordered_index import OrderedIndex
 
@@ -161,11 +161,10 @@ class JoinRows:
         self, other: JoinRows, batch: pa.RecordBatch, nulls: BoolArray
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
         h0, h1 = hash_columns(batch, other.keys)
-        for piece in pieces(self.map.sizes(h0, h1)):
-            position, slot = self.map.probe(h0[piece], h1[piece], skip=nulls[piece])
+        for position, slot in self.map.probe_parts(h0, h1, nulls, PAIRS_MAX):
             for at in range(0, position.size, PAIRS_MAX):
                 part = slice(at, at + PAIRS_MAX)
-                yield position[part] + piece.start, slot[part]
+                yield position[part], slot[part]
 
     def _by_range(
         self, other: JoinRows, batch: pa.RecordBatch, nulls: BoolArray

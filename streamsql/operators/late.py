@@ -74,7 +74,7 @@ def _whole_rows(
     h0, h1 = hash_arrays(there, given.num_rows, exact=True)
     keys.link(h0[order], h1[order], order)
     lanes = hash_arrays(here, late.num_rows, exact=True)
-    entry, found = keys.probe(*lanes, np.empty(0, np.int64), np.empty(0, np.bool_))
+    entry, found = keys.probe(*lanes)
     taken: set[int] = set()
     chosen: dict[int, int] = {}
     for i, row in zip(entry.tolist(), found.tolist(), strict=True):

@@ -190,14 +190,3 @@ def blocks(start: Int64Array, end: Int64Array) -> Iterator[tuple[Int64Array, Int
         pair = np.arange(at, min(at + PAIRS_MAX, total))
         position = np.searchsorted(ends, pair, side="right")
         yield position, start[position] + pair - (ends - length)[position]
-
-
-def pieces(size: Int64Array) -> Iterator[slice]:
-    """Runs of neighbouring positions whose sizes add up to about PAIRS_MAX."""
-    ends = np.cumsum(size)
-    at = 0
-    while at < size.size:
-        before = int(ends[at - 1]) if at else 0
-        upto = max(at + 1, int(np.searchsorted(ends, before + PAIRS_MAX, side="right")))
-        yield slice(at, upto)
-        at = upto

@@ -17,10 +17,10 @@ from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_ROWS
 from streamsql.kernels.hash_table import HashTable
 from streamsql.kernels.hashing import Lanes, any_null, hash_arrays, hash_columns, hash_rows
-from streamsql.kernels.multimap import NO_SKIP, NO_WEIGHTS, Multimap
+from streamsql.kernels.multimap import NO_SKIP, Multimap
 from streamsql.state.checkpoint import mark_immutable
 from streamsql.state.consolidate import consolidate
-from streamsql.state.row_store import RowStore
+from streamsql.state.row_store import NO_WEIGHTS, RowStore
 
 State = Mapping[str, pa.Table]
 Moved = Callable[[Int64Array, Int64Array], None]
@@ -257,7 +257,7 @@ class Arrangement:
     ) -> tuple[Int64Array, Int64Array]:
         """`probe` for keys that are hashed already; skip: bool[n] or empty, keys that match
         nothing."""
-        return self._maps[key].probe(*lanes, skip=skip)
+        return self._maps[key].probe(*lanes, skip)
 
     def _link(self, delta: Delta, rows: Int64Array) -> None:
         for columns, multimap in zip(self._keys, self._maps, strict=True):

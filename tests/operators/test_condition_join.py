@@ -19,7 +19,7 @@ from streamsql.core.types import (
     numeric,
 )
 from streamsql.operators import Options, join_rows, pair_search
-from streamsql.operators.pair_search import blocks, pieces, plus
+from streamsql.operators.pair_search import blocks, plus
 from streamsql.operators.span_search import earliest, length_class
 from streamsql.runtime.explain import explain
 from tests.operators.harness import Table, check_sql, view_of
@@ -219,8 +219,6 @@ def test_pairs_come_in_bounded_blocks() -> None:
     position, place = (np.concatenate(parts) for parts in zip(*found, strict=True))
     assert position.tolist() == [0] * 3 + [2] * 200_000
     assert place.tolist() == [*range(3), *range(200_000)]
-    sizes = np.array([1, 70_000, 2, 3])
-    assert [(s.start, s.stop) for s in pieces(sizes)] == [(0, 1), (1, 2), (2, 4)]
     ends = np.array([2**63 - 1, -(2**63) + 1, 2**63 - 2, 5])
     assert plus(ends, 10).tolist() == [2**63 - 1, -(2**63) + 1, 2**63 - 1, 15]
 
