@@ -20,7 +20,14 @@ from streamsql.engine import logs
 from streamsql.engine.build import EngineFailed
 from streamsql.engine.dml.pending import TableImage
 from streamsql.engine.heal import broken_error, set_aside
-from streamsql.engine.requests import CommitRequest, StaleRead, Tick, conflict, was_altered
+from streamsql.engine.requests import (
+    CommitRequest,
+    SourceInput,
+    StaleRead,
+    Tick,
+    conflict,
+    was_altered,
+)
 from streamsql.engine.storage.table import TableChange
 from streamsql.engine.storage.view import ViewState
 from streamsql.runtime.scheduler import Work
@@ -291,6 +298,7 @@ class Committer:
         for given in tick.inputs:
             if hub.watched(given.relation_id):
                 hub.publish(given.relation_id, tick.version, given.delta)
+            self._note_ahead_of(tick, given)
         for node, delta in outputs.items():
             for view in engine.views_of_node.get(node, ()):
                 self.apply_view(view, delta, tick.version)
@@ -302,4 +310,11 @@ class Committer:
         if change.ahead.size:
             table = self.engine.tables.get(change.relation_id)
             if table is not None:
-                self.engine.system.record_ahead(tick, table.relation, change)
+                self.engine.system.record_ahead(tick, table.relation, change.inserted, change.ahead)
+
+    def _note_ahead_of(self, tick: Tick, given: SourceInput) -> None:
+        source = self.engine.ingest.sources.get(given.relation_id)
+        if source is not None and given.ahead is not None and given.ahead.size:
+            self.engine.system.record_ahead(
+                tick, source.relation, given.delta.batch, given.ahead, given.partition
+            )

@@ -184,11 +184,12 @@ class Ingest:
         before = None if tracker is None else tracker.state
         row_watermark = None
         watermark = END_OF_TIME
+        ahead = None
         if tracker is not None:
             observed = tracker.observe(arrival.rows, tick.now_us, arrival.partition)
-            row_watermark, watermark = observed.before, tracker.value
+            row_watermark, watermark, ahead = observed.before, tracker.value, observed.ahead
         delta = Delta(arrival.rows, None, row_watermark)
-        return SourceInput(source.relation.oid, arrival.partition, delta, watermark, before)
+        return SourceInput(source.relation.oid, arrival.partition, delta, watermark, before, ahead)
 
     def replay_input(self, source: SourceRuntime, arrival: Arrival, tick: Tick) -> None:
         """Source rows out of the log."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from streamsql.core.delta import Delta
+from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.errors import SerializationFailure, UniqueViolation
 from streamsql.core.schema import Schema
 from streamsql.engine.catalog import Catalog
@@ -133,13 +133,15 @@ class CommitRequest:
 
 @dataclass
 class SourceInput:
-    """Rows of a source (which keeps none) in one tick; before: to undo the watermark."""
+    """Rows of a source (which keeps none) in one tick. before: to undo the watermark. ahead:
+    positions of rows too far ahead of the clock."""
 
     relation_id: int
     partition: str
     delta: Delta
     watermark: int
     before: WatermarkState | None
+    ahead: Int64Array | None = None
 
 
 @dataclass

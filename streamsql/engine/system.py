@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from streamsql.circuit.idle import holder
 from streamsql.circuit.operator import LateRow, RowError, Step
+from streamsql.core.delta import Int64Array
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import BIGINT, DOUBLE, INTERVAL, JSON, TEXT, TIMESTAMP, TIMESTAMPTZ
@@ -21,7 +22,6 @@ from streamsql.engine import history
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
-from streamsql.engine.storage.table import TableChange
 from streamsql.engine.storage.watermarks import to_us
 
 if TYPE_CHECKING:
@@ -198,13 +198,16 @@ class SystemState:
             if not versions:
                 del self._errors[key]
 
-    def record_ahead(self, tick: Tick, relation: Relation, change: TableChange) -> None:
-        """Rows too far ahead of the clock: they are kept, but moved no watermark."""
-        rows = change.inserted.take(pa.array(change.ahead))
-        visible = rows.select(list(range(len(relation.columns))))
+    def record_ahead(
+        self, tick: Tick, relation: Relation, rows: pa.RecordBatch, ahead: Int64Array,
+        partition: str = "",
+    ) -> None:  # fmt: skip
+        """Rows too far ahead of the clock: they are kept, but moved no watermark. ahead: their
+        positions in the rows, which come from this partition of a source."""
+        visible = rows.take(pa.array(ahead)).select(list(range(len(relation.columns))))
         texts = rows_as_json(visible, relation.columns).to_pylist()
         reason = "event time is further ahead of the clock than max_future allows"
-        found = [(relation.name, "", "", text, reason, tick.version) for text in texts]
+        found = [(relation.name, partition, "", text, reason, tick.version) for text in texts]
         batch = batch_of(found, SCHEMAS["source_errors"])
         self._add("source_errors", self._source_errors, batch)
 

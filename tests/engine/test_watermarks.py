@@ -220,3 +220,21 @@ def test_rows_too_far_ahead_warn_who_wrote_them():
         assert warning.message.startswith("2 rows are")
         db.execute("ALTER TABLE t SET (max_future = 'off')")
         assert db.execute("INSERT INTO t VALUES (6, '2300-01-01')").notices == []
+
+
+@pytest.mark.parametrize("kind", ["SOURCE", "TABLE"])
+def test_rows_of_a_connector_too_far_ahead_are_in_the_source_errors(tmp_path, kind):
+    path = tmp_path / "rows.csv"
+    path.write_text("id,ts\n1,2024-01-01 00:00:00\n2,2300-01-01 00:00:00\n3,2024-01-01 00:00:01\n")
+    with streamsql.connect() as db:
+        db.execute(
+            f"CREATE {kind} s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+            f"WITH (connector = 'file', path = '{path}', format = 'csv', header = true)"
+        )
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT id FROM s")
+        db.execute("FLUSH")
+        assert db.execute("SELECT count(*) FROM v").fetchall() == [(3,)]
+        reported = db.execute("SELECT source, payload FROM streamsql.source_errors").fetchall()
+        assert reported == [("s", '{"id":2,"ts":"2300-01-01 00:00:00"}')]
+        query = "SELECT watermark::text FROM streamsql.watermarks WHERE relation = 's'"
+        assert db.execute(query).fetchall() == [("2024-01-01 00:00:01",)]
