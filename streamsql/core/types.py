@@ -22,7 +22,7 @@ store and evaluator holds a SQL type in exactly `SqlType.arrow`:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -251,6 +251,37 @@ class SqlType:
     @property
     def is_text(self) -> bool:
         return self.kind in TEXT_KINDS
+
+    @cached_property
+    def parts(self) -> tuple[SqlType, ...]:
+        """What a nested type is made of: element, fields, or key and value."""
+        found = (self.element, *(t for _, t in self.fields), self.key, self.value)
+        return tuple(t for t in found if t is not None)
+
+    def holds(self, kind: Kind) -> bool:
+        """Is the type of this kind, or made of one that is?
+
+        >>> array_of(JSONB).holds(Kind.JSONB), array_of(TEXT).holds(Kind.JSONB)
+        (True, False)
+        """
+        return self.kind is kind or any(t.holds(kind) for t in self.parts)
+
+    def with_leaf(self, old: SqlType, new: SqlType) -> SqlType:
+        """The type with `new` wherever it is, or is made of, `old`.
+
+        >>> str(array_of(JSONB).with_leaf(JSONB, TEXT))
+        'text[]'
+        """
+        if self == old:
+            return new
+        if not self.parts:
+            return self
+        element, key, value = (
+            None if t is None else t.with_leaf(old, new)
+            for t in (self.element, self.key, self.value)
+        )
+        fields = tuple((name, t.with_leaf(old, new)) for name, t in self.fields)
+        return replace(self, element=element, fields=fields, key=key, value=value)
 
 
 BOOLEAN = SqlType(Kind.BOOLEAN)

@@ -196,7 +196,7 @@ def check_no_duplicates(index: Relation, state: State, columns: tuple[int, ...])
 
     rows = state.snapshot().combine_chunks()
     for batch in rows.to_batches()[:1]:
-        first = first_of_key(batch, columns)
+        first = first_of_key(batch, columns, state.schema)
         if not first.all():
             at = int((~first).argmax())
             raise duplicated(index.name, state.relation.columns, columns, batch, at)

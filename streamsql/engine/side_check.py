@@ -22,7 +22,8 @@ from streamsql.engine.relations import Key, Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.storage.table import TableChange, TableState
 from streamsql.engine.storage.view import ViewState
-from streamsql.kernels.hashing import any_null, hash_columns
+from streamsql.kernels.hashing import any_null
+from streamsql.kernels.jsonb import hash_keys
 from streamsql.state.arrangement import Arrangement
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Validator:
         for key, counts in zip(self.keys, self._counts, strict=True):
             for batch, weight in ((gone, -1), (come, 1)):
                 if batch is not None and batch.num_rows:
-                    counts.apply(_lanes(batch, key.columns, weight))
+                    counts.apply(_lanes(batch, key.columns, weight, self.relation.columns))
 
     def _visible(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows.column(i) for i in range(len(self.relation.columns))]
@@ -96,13 +97,13 @@ class Validator:
     def _twice(self, key: Key, batch: pa.RecordBatch) -> UniqueViolation:
         from streamsql.engine.dml.conflicts import first_of_key
 
-        at = int(np.argmin(first_of_key(batch, key.columns)))
+        at = int(np.argmin(first_of_key(batch, key.columns, self.relation.columns)))
         return duplicated(key.name, self.relation.columns, key.columns, batch, at)
 
 
-def _lanes(batch: pa.RecordBatch, columns: tuple[int, ...], weight: int) -> Delta:
+def _lanes(batch: pa.RecordBatch, columns: tuple[int, ...], weight: int, schema: Schema) -> Delta:
     """The keys of the rows that have one, as hashes."""
-    h0, h1 = hash_columns(batch, columns)
+    h0, h1 = hash_keys(batch, columns, schema)
     keyed = ~any_null(batch, columns)
     lanes = [pa.array(lane.view(np.int64)[keyed]) for lane in (h0, h1)]
     n = len(lanes[0])

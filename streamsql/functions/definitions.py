@@ -127,6 +127,7 @@ class FunctionDef:
     can_fail: may raise for some row (else AND/OR need not guard it).
     result_of: instead of `result`, a rule over the coerced argument expressions.
     coerce_to: types the arguments are brought to when the overload is taken, if not `args`.
+    internal: the optimizer makes such calls; SQL can not name it.
     """
 
     name: str
@@ -144,6 +145,7 @@ class FunctionDef:
     exact: bool = False
     volatility: Volatility = Volatility.IMMUTABLE
     coerce_to: tuple[Pattern, ...] | None = None
+    internal: bool = False
 
     def patterns(self, count: int) -> tuple[Pattern, ...] | None:
         """The argument patterns of a call with `count` arguments, or None if it does not fit."""

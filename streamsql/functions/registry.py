@@ -39,7 +39,7 @@ def _by_name(definitions: Iterable[D], *, with_aliases: bool) -> dict[str, tuple
 @cache
 def functions() -> dict[str, tuple[FunctionDef, ...]]:
     """SQL name or operator -> overloads."""
-    return _by_name(FUNCTIONS, with_aliases=True)
+    return _by_name((d for d in FUNCTIONS if not d.internal), with_aliases=True)
 
 
 @cache

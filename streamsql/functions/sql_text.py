@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from streamsql.core.errors import StreamSqlError
-from streamsql.core.types import Kind, SqlType
+from streamsql.core.types import SqlType
 from streamsql.functions.definitions import Kernel, SqlTemplate
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.literals import sql_string
@@ -24,17 +24,6 @@ def raise_sql(error: type[StreamSqlError], message: str, type_: SqlType) -> str:
 def cast_sql(sql: str, type_: SqlType) -> str:
     """CAST to the exact DuckDB type."""
     return f"CAST({sql} AS {type_.duckdb})"
-
-
-def unless_jsonb(name: str, kernel: Kernel, template: SqlTemplate) -> SqlTemplate:
-    """DuckDB compares jsonb as text, where 1 and 1.0 differ: there the kernel is called."""
-
-    def write(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
-        if any(t.kind is Kind.JSONB for t in types):
-            return kernel_sql(name, kernel, a, types, result, strict=False)
-        return template.format(*a) if isinstance(template, str) else template(a, types, result)
-
-    return write
 
 
 _TEXT = re.compile(r"'(?:[^']|'')*'")

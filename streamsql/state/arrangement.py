@@ -17,6 +17,7 @@ from streamsql.kernels.arrays import int64s
 from streamsql.kernels.columns import CHUNK_ROWS
 from streamsql.kernels.hash_table import HashTable
 from streamsql.kernels.hashing import Lanes, any_null, hash_arrays, hash_columns, hash_rows
+from streamsql.kernels.jsonb import hash_keys
 from streamsql.kernels.multimap import NO_SKIP, Multimap
 from streamsql.state.checkpoint import mark_immutable
 from streamsql.state.consolidate import consolidate
@@ -61,6 +62,7 @@ class Arrangement:
 
     identity: columns that identify a row (a primary key): a retraction then finds its row by them
         alone. None = all columns; equal rows share one stored row and its weight.
+    by_value: keys of JSONB are equal where the documents are (operators are given such keys).
     allow_negative: weights may fall below 0 (intermediate Z-sets); else that is NegativeWeight.
     State: rows by column, a weight per row once one differs from 1, identity index once something
         is retracted, a multimap per key that is probed. Dead rows never outnumber the live ones for
@@ -74,12 +76,14 @@ class Arrangement:
         identity: Sequence[int] | None = None,
         *,
         allow_negative: bool = False,
+        by_value: bool = False,
     ) -> None:
         if identity is not None and len(set(identity)) < len(schema) and allow_negative:
             raise ValueError("negative weights need the whole row as identity")
         self.schema = schema
         self.identity = None if identity is None else tuple(identity)
         self.allow_negative = allow_negative
+        self.by_value = by_value
         self.generation = 0
         self.on_move: list[Moved] = []
         """Called with (old row numbers, new row numbers) of rows that were copied elsewhere."""
@@ -250,7 +254,13 @@ class Arrangement:
         `null_safe` (IS NOT DISTINCT FROM). Types must be those of the key's columns.
         """
         skip = NO_SKIP if null_safe else any_null(batch, columns)
-        return self.probe_lanes(key, hash_columns(batch, columns), skip)
+        return self.probe_lanes(key, self._lanes(batch, columns, self._keys[key]), skip)
+
+    def _lanes(self, batch: pa.RecordBatch, columns: Sequence[int], key: Sequence[int]) -> Lanes:
+        """The lanes of `key` in a batch that has it in these columns."""
+        if self.by_value:
+            return hash_keys(batch, columns, self.schema, key)
+        return hash_columns(batch, columns)
 
     def probe_lanes(
         self, key: int, lanes: Lanes, skip: npt.NDArray[np.bool_] = NO_SKIP
@@ -261,11 +271,11 @@ class Arrangement:
 
     def _link(self, delta: Delta, rows: Int64Array) -> None:
         for columns, multimap in zip(self._keys, self._maps, strict=True):
-            multimap.link(*hash_columns(delta.batch, columns), rows)
+            multimap.link(*self._lanes(delta.batch, columns, columns), rows)
 
     def _link_stored(self, key: int) -> None:
         for base, batch in self._rows.chunks():
-            h0, h1 = hash_columns(batch, self._keys[key])
+            h0, h1 = self._lanes(batch, self._keys[key], self._keys[key])
             rows = np.arange(base, base + batch.num_rows)
             live = self._rows.weights_of(rows) != 0
             if not live.all():

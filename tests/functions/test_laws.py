@@ -130,7 +130,7 @@ def _case(d: FunctionDef) -> tuple[Call, Schema, pa.RecordBatch]:
 
 DEFINITIONS = [
     d for d in FUNCTIONS
-    if d.args and d.name not in CONSTRUCTED | REFUSES_NULL and d.coerce_to is None and d.volatility.value != "volatile"
+    if d.args and not d.internal and d.name not in CONSTRUCTED | REFUSES_NULL and d.coerce_to is None and d.volatility.value != "volatile"
 ]  # fmt: skip
 CHUNKS = [DEFINITIONS[i : i + 80] for i in range(0, len(DEFINITIONS), 80)]
 

@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import CardinalityViolation, UniqueViolation
+from streamsql.core.schema import Schema
 from streamsql.engine.dml.pending import TableImage, joined
 from streamsql.engine.relations import Key, Relation
 from streamsql.engine.storage.table import row_ids
 from streamsql.functions.textio import to_text
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import any_null, hash_columns
+from streamsql.kernels.hashing import any_null
+from streamsql.kernels.jsonb import hash_keys
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -56,7 +58,7 @@ def insert_do_nothing(image: TableImage, rows: pa.RecordBatch, keys: Sequence[Ke
         taken, _ = image.matches(key.columns, rows)
         keep = np.ones(rows.num_rows, np.bool_)
         keep[taken] = False
-        keep &= first_of_key(rows, key.columns)
+        keep &= first_of_key(rows, key.columns, image.table.schema)
         if not keep.all():
             rows = rows.filter(pa.array(keep))
     if len(keys) < len(image.keys):
@@ -69,7 +71,7 @@ def insert_overwrite(image: TableImage, rows: pa.RecordBatch, *, merge: bool) ->
     NULL leaves what was there (in the table, or in an earlier row of the statement)."""
     affected = rows.num_rows
     key = image.table.relation.primary_key
-    slots = key_slots(rows, key)
+    slots = key_slots(rows, key, image.table.schema)
     last = last_positions(slots)
     final = merged_rows(rows, slots, last) if merge else rows.take(pa.array(np.sort(last)))
     probe, existing = image.matches(key, final)
@@ -86,7 +88,7 @@ def insert_do_update(
 
     Raises: CardinalityViolation (21000), UniqueViolation (23505).
     """
-    if not first_of_key(rows, key.columns).all():
+    if not first_of_key(rows, key.columns, image.table.schema).all():
         raise CardinalityViolation(
             "ON CONFLICT DO UPDATE command cannot affect row a second time",
             hint="Ensure that no rows proposed for insertion within the same command have "
@@ -115,7 +117,7 @@ def check_unique(image: TableImage, insert: pa.RecordBatch, retract: pa.RecordBa
     """
     n = image.table.num_columns
     for key in image.keys:
-        first = first_of_key(insert, key.columns)
+        first = first_of_key(insert, key.columns, image.table.schema)
         if not first.all():
             raise duplicate_key(image.table.relation, key, insert, int(np.argmin(first)))
         probe, rows = image.matches(key.columns, insert)
@@ -140,9 +142,9 @@ def duplicate_key(relation: Relation, key: Key, rows: pa.RecordBatch, at: int) -
 
 
 # --- keys within one batch -------------------------------------------------------------------
-def key_slots(rows: pa.RecordBatch, columns: Sequence[int]) -> Int64Array:
+def key_slots(rows: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> Int64Array:
     """A small number for each row, the same for equal keys, rising by first appearance."""
-    slots, _ = HashIndex(expected=rows.num_rows).upsert(*hash_columns(rows, columns))
+    slots, _ = HashIndex(expected=rows.num_rows).upsert(*hash_keys(rows, columns, schema))
     return slots
 
 
@@ -153,12 +155,12 @@ def last_positions(slots: Int64Array) -> Int64Array:
     return last
 
 
-def first_of_key(rows: pa.RecordBatch, columns: Sequence[int]) -> BoolArray:
+def first_of_key(rows: pa.RecordBatch, columns: Sequence[int], schema: Schema) -> BoolArray:
     """bool[n]: no earlier row has the same key; a key with a NULL is like no other."""
     n = rows.num_rows
     if n <= 1:
         return np.ones(n, np.bool_)
-    slots = key_slots(rows, columns)
+    slots = key_slots(rows, columns, schema)
     if int(slots[-1]) == n - 1 and int(slots.max()) == n - 1:
         return np.ones(n, np.bool_)
     first = np.zeros(n, np.bool_)

@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import SerializationFailure
+from streamsql.core.schema import Schema
 from streamsql.engine.catalog import OidCounter
 from streamsql.engine.relations import Key
 from streamsql.engine.storage.table import TableState, row_ids
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import any_null, hash_columns
+from streamsql.kernels.hashing import any_null
+from streamsql.kernels.jsonb import hash_keys
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -128,7 +130,7 @@ class TableImage:
             kept = np.asarray(pc.invert(pc.is_in(rows.column(n), value_set=gone)))
             probe, rows = probe[kept], rows.filter(pa.array(kept))
         if self.pending.inserted.num_rows:
-            more, own = lookup(batch, self.pending.inserted, columns)
+            more, own = lookup(batch, self.pending.inserted, columns, self.table.schema)
             probe = np.concatenate([probe, more])
             rows = joined([rows, own])
         nulls = any_null(batch, columns)
@@ -159,15 +161,15 @@ class TableImage:
 
 
 def lookup(
-    batch: pa.RecordBatch, rows: pa.RecordBatch, columns: Sequence[int]
+    batch: pa.RecordBatch, rows: pa.RecordBatch, columns: Sequence[int], schema: Schema
 ) -> tuple[Int64Array, pa.RecordBatch]:
     """Equi-join of two small batches on the same columns, `rows` unique by them:
     (position in batch int64[m], rows [m])."""
     index = HashIndex(expected=rows.num_rows)
-    slots, _ = index.upsert(*hash_columns(rows, columns))
+    slots, _ = index.upsert(*hash_keys(rows, columns, schema))
     last = np.empty(index.num_slots, np.int64)
     last[slots] = np.arange(rows.num_rows)
-    found = index.find(*hash_columns(batch, columns))
+    found = index.find(*hash_keys(batch, columns, schema))
     positions = np.flatnonzero(found >= 0)
     return positions, rows.take(pa.array(last[found[positions]]))
 

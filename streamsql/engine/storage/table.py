@@ -64,7 +64,7 @@ class TableState:
             hidden.append(Column(ROW_WATERMARK, BIGINT, False))
         self.schema = Schema((*relation.columns.columns, *hidden))
         self.identity = relation.primary_key or (self.num_columns,)
-        self.store = Arrangement(self.schema, self.identity)
+        self.store = Arrangement(self.schema, self.identity, by_value=True)
         self.next_row_id = 1
         self.indexes: dict[int, KeyIndex] = {}
         self.log = ChangeLog(0)  # before its first change a table is empty

@@ -39,9 +39,9 @@ def compare(name: str, call: KernelCall, a: Value, b: Value) -> Any:
         order = decimals.compare(a, b, call.num_rows)
         return from_bools(_ON_ORDER[name](order), validity(a, b))
     if kind is Kind.JSONB:
-        from streamsql.functions.compute.json_order import sort_key
+        from streamsql.functions.compute.json_order import sort_keys
 
-        return _ARROW[name](*(sort_key(call, broadcast(x, call.num_rows)) for x in (a, b)))
+        return _ARROW[name](*(sort_keys(broadcast(x, call.num_rows)) for x in (a, b)))
     if kind in (Kind.INTERVAL, Kind.ARRAY, Kind.STRUCT, Kind.MAP, Kind.JSONB):
         order = order_of(call, a, b)
         return from_bools(_ON_ORDER[name](order), validity(a, b))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from streamsql.functions.compute import json_order_loops
 from streamsql.functions.compute.columns import text_buffers, valid_mask
-from streamsql.functions.definitions import KernelCall
 
 NESTING_MAX = 100_000
 
 
-def sort_key(call: KernelCall | None, a: pa.Array) -> Any:
+def sort_keys(a: pa.Array) -> pa.Array:
     """The sort keys of stored JSONB.
 
     >>> texts = ['{"a": 1}', '[1, 2]', '[3]', 'true', '10', '9.50', '9.5', '-1', '"b"', 'null']
     >>> texts.append('[]')
-    >>> keys = sort_key(None, pa.array(texts)).to_pylist()
+    >>> keys = sort_keys(pa.array(texts)).to_pylist()
     >>> [texts[i] for i in sorted(range(len(texts)), key=lambda i: keys[i])]
     ['[]', 'null', '"b"', '-1', '9.50', '9.5', '10', 'true', '[3]', '[1, 2]', '{"a": 1}']
     >>> keys[5] == keys[6]

@@ -14,11 +14,13 @@ from streamsql.core.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
+    Kind,
     SqlType,
     array_of,
 )  # fmt: skip
 from streamsql.functions.definitions import FunctionDef, Kernel, Pattern, Poly
 from streamsql.functions.duckdb_udfs import kernel_sql
+from streamsql.functions.scalar.json_keys import equal_key_sql, order_key_sql, quoted
 from streamsql.functions.scalar.lazy import lazy
 
 INTEGERS = array_of(INTEGER)
@@ -42,11 +44,7 @@ def _array_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) ->
 
 def _row_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
     items = zip(result.fields, a, strict=True)
-    return "struct_pack(" + ", ".join(f"{_name(n)} := {sql}" for (n, _), sql in items) + ")"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return "struct_pack(" + ", ".join(f"{quoted(n)} := {sql}" for (n, _), sql in items) + ")"
 
 
 def _field_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
@@ -163,10 +161,31 @@ def _series() -> Iterable[FunctionDef]:
                optional=1)  # fmt: skip
 
 
-_LAMBDA_REMOVE = "list_filter({0}, lambda x: x IS DISTINCT FROM {1})"
-_LAMBDA_REPLACE = (
-    "list_transform({0}, lambda x: CASE WHEN x IS NOT DISTINCT FROM {1} THEN {2} ELSE x END)"
-)
+def _remove_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    x, gone = equal_key_sql("x", types[1]), equal_key_sql(a[1], types[1])
+    return f"list_filter({a[0]}, lambda x: {x} IS DISTINCT FROM {gone})"
+
+
+def _replace_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    x, old = equal_key_sql("x", types[1]), equal_key_sql(a[1], types[1])
+    item = f"CASE WHEN {x} IS NOT DISTINCT FROM {old} THEN {a[2]} ELSE x END"
+    return f"list_transform({a[0]}, lambda x: {item})"
+
+
+def _distinct_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    keys = equal_key_sql(a[0], types[0])
+    return f"list_filter({a[0]}, lambda x, i: list_position({keys}, {keys}[i]) = i)"
+
+
+def _sort_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    way = "'ASC', 'NULLS LAST'"
+    if not types[0].holds(Kind.JSONB):
+        return f"list_sort({a[0]}, {way})"
+    key = order_key_sql("x", _element(types))
+    pairs = f"list_transform({a[0]}, lambda x: {{'k': {key}, 'x': x}})"
+    return f"list_transform(list_sort({pairs}, {way}), lambda p: p.x)"
+
+
 A, E = Poly.ANYCOMPATIBLEARRAY, Poly.ANYCOMPATIBLE
 
 
@@ -206,11 +225,11 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _def("array_prepend", (E, A), A, strict=False, sql="list_prepend({0}, {1})"),
     _def("array_position", (A, E, INTEGER), INTEGER, optional=1, strict=False),
     _def("array_positions", (A, E), INTEGERS, strict=False),
-    _def("array_remove", (A, E), A, strict=False, sql=_LAMBDA_REMOVE),
-    _def("array_replace", (A, E, E), A, strict=False, sql=_LAMBDA_REPLACE),
+    _def("array_remove", (A, E), A, strict=False, sql=_remove_sql),
+    _def("array_replace", (A, E, E), A, strict=False, sql=_replace_sql),
     _def("array_distinct", (Poly.ANYARRAY,), Poly.ANYARRAY,
-         sql="list_filter({0}, lambda x, i: list_position({0}, x) = i)"),
-    _def("array_sort", (Poly.ANYARRAY,), Poly.ANYARRAY, sql="list_sort({0}, 'ASC', 'NULLS LAST')"),
+         sql=_distinct_sql),
+    _def("array_sort", (Poly.ANYARRAY,), Poly.ANYARRAY, sql=_sort_sql),
     _def("trim_array", (Poly.ANYARRAY, INTEGER), Poly.ANYARRAY, can_fail=True,
          sql=_trim_sql),
     _def("array_fill", (Poly.ANYELEMENT, INTEGERS), Poly.ANYARRAY, strict=False, can_fail=True),

@@ -27,7 +27,7 @@ from streamsql.core.types import (
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.numeric_types import common_numeric
-from streamsql.functions.sql_text import unless_jsonb
+from streamsql.functions.scalar.json_keys import by_value, equal_key_sql, order_key_sql
 
 COMPARABLE: tuple[SqlType, ...] = (
     INTEGER, BIGINT, SMALLINT, NUMERIC, DOUBLE, REAL, TEXT, BOOLEAN, DATE, TIMESTAMP,
@@ -67,6 +67,9 @@ def _sql(name: str, symbol: str) -> Any:
             a, b = f"CAST({a} AS {common.duckdb})", f"CAST({b} AS {common.duckdb})"
         if types[0].kind is Kind.JSONB:  # 1 and 1.0 are equal, their texts are not
             return kernel_sql(name, kernel, args, types, result)
+        if types[0].holds(Kind.JSONB):
+            key = equal_key_sql if name in ("eq", "ne") else order_key_sql
+            a, b = key(a, types[0]), key(b, types[1])
         return f"({a} {symbol} {b})"
 
     return write
@@ -113,7 +116,7 @@ def _distinct(name: str, words: str, kernel: Kernel, aliases: tuple[str, ...] = 
     return FunctionDef(
         name=name, args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), result=BOOLEAN, strict=False,
         can_fail=False, exact=True, aliases=aliases, kernel=kernel,
-        sql=unless_jsonb(name, kernel, f"({{0}} {words} {{1}})"),
+        sql=by_value(f"({{k0}} {words} {{k1}})"),
     )  # fmt: skip
 
 

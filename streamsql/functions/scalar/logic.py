@@ -8,8 +8,8 @@ from streamsql.core.types import BOOLEAN, INTEGER, Kind, SqlType
 from streamsql.functions.definitions import FunctionDef, Kernel, Poly, SqlTemplate
 from streamsql.functions.duckdb_udfs import kernel_sql
 from streamsql.functions.literals import sql_string
+from streamsql.functions.scalar.json_keys import equal_key_sql, order_key_sql
 from streamsql.functions.scalar.lazy import lazy
-from streamsql.functions.sql_text import unless_jsonb
 
 
 def _lazy(name: str) -> Kernel:
@@ -39,7 +39,15 @@ def _null_sql(negated: bool) -> SqlTemplate:
 
 
 def _in_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
-    return f"({a[0]} IN ({', '.join(a[1:])}))"
+    x, *members = (equal_key_sql(v, t) for v, t in zip(a, types, strict=True))
+    return f"({x} IN ({', '.join(members)}))"
+
+
+def _nullif_sql(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
+    if not types[0].holds(Kind.JSONB):
+        return f"nullif({a[0]}, {a[1]})"
+    x, y = (equal_key_sql(v, t) for v, t in zip(a, types, strict=True))
+    return f"CASE WHEN {x} = {y} THEN NULL ELSE {a[0]} END"
 
 
 def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = None) -> FunctionDef:
@@ -49,6 +57,13 @@ def _choice(name: str, aliases: tuple[str, ...] = (), kernel: Kernel | None = No
     def write(a: Sequence[str], types: tuple[SqlType, ...], result: SqlType) -> str:
         if kernel is not None and any(t.kind in (Kind.JSONB, Kind.INTERVAL) for t in types):
             return kernel_sql(name, kernel, a, types, result, strict=False)
+        if kernel is not None and types[0].holds(Kind.JSONB):
+            pairs = (
+                f"{{'k': {order_key_sql(x, t)}, 'x': {x}}}" for x, t in zip(a, types, strict=True)
+            )
+            known = f"list_filter([{', '.join(pairs)}], lambda p: p.x IS NOT NULL)"
+            way = "DESC" if name == "greatest" else "ASC"
+            return f"list_extract(list_sort({known}, '{way}', 'NULLS LAST'), 1).x"
         return f"{name}({', '.join(a)})"
 
     return FunctionDef(
@@ -91,11 +106,10 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     _choice("least", kernel=_lazy("least")),
     FunctionDef(name="nullif", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), strict=False,
                 result=Poly.ANYCOMPATIBLE, can_fail=False,
-                sql=unless_jsonb("nullif", _lazy("nullif"), "nullif({0}, {1})"),
-                kernel=_lazy("nullif")),
+                sql=_nullif_sql, kernel=_lazy("nullif")),
     FunctionDef(name="in", args=(Poly.ANYCOMPATIBLE, Poly.ANYCOMPATIBLE), variadic=True,
                 result=BOOLEAN, strict=False, can_fail=False, exact=True, kernel=_lazy("in_"),
-                sql=unless_jsonb("in", _lazy("in_"), _in_sql)),
+                sql=_in_sql),
     _count_nulls("num_nulls", "IS NULL"),
     _count_nulls("num_nonnulls", "IS NOT NULL"),
     FunctionDef(name="array_num_nulls", args=(Poly.ANYARRAY,), result=INTEGER, can_fail=False,

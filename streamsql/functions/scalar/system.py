@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsql.core.types import BYTEA, INTEGER, JSONB, TEXT, UUID
-from streamsql.functions.definitions import FunctionDef, Poly, Volatility
+from streamsql.core.types import INTEGER, TEXT, UUID
+from streamsql.functions.definitions import FunctionDef, Volatility
 from streamsql.functions.scalar.lazy import lazy
 
 
@@ -17,13 +17,6 @@ FUNCTIONS: tuple[FunctionDef, ...] = (
     # what assignment to VARCHAR(n) does: 22001 for a text that is too long
     FunctionDef(name="varchar_assign", args=(TEXT, INTEGER), result=TEXT,
                 kernel=lazy("assignments", "varchar_assign")),
-    # equal JSONB values as equal texts, for keys
-    FunctionDef(name="json_object_key", args=(Poly.ANYELEMENT,), result=Poly.ANYELEMENT,
-                kernel=lazy("json_keys", "object_key"), strict=False, can_fail=True),
-    FunctionDef(name="jsonb_sort_key", args=(JSONB,), result=BYTEA,
-                kernel=lazy("json_order", "sort_key")),
-    FunctionDef(name="jsonb_key", args=(JSONB,), result=JSONB, kernel=lazy("json_keys", "key"),
-                can_fail=False),
     FunctionDef(name="version", args=(), result=TEXT, sql=_version, can_fail=False),
     FunctionDef(name="gen_random_uuid", args=(), result=UUID, sql="CAST(uuid() AS VARCHAR)",
                 can_fail=False, volatility=Volatility.VOLATILE),

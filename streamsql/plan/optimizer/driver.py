@@ -12,6 +12,7 @@ from streamsql.plan.optimizer.comparisons import combine_comparisons
 from streamsql.plan.optimizer.empty import drop_dead_branches
 from streamsql.plan.optimizer.inherited_order import inherit_order
 from streamsql.plan.optimizer.join_order import order_joins
+from streamsql.plan.optimizer.jsonb_comparisons import compare_jsonb_operands
 from streamsql.plan.optimizer.jsonb_keys import compare_jsonb_by_value
 from streamsql.plan.optimizer.lateral import unnest_laterals
 from streamsql.plan.optimizer.marks import unnest_marks
@@ -26,6 +27,7 @@ from streamsql.plan.visit import map_node, node_expressions, transform_plan, wal
 
 Rule = Callable[[LogicalPlan], LogicalPlan]
 RULES: tuple[tuple[str, Rule], ...] = (
+    ("JSONB comparisons by value", compare_jsonb_operands),
     ("simplify expressions", simplify_expressions),
     ("order of subqueries", inherit_order),
     ("EXISTS and IN to semi joins", unnest_membership),

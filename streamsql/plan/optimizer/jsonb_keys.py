@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from streamsql.core.schema import Column, Schema
+from streamsql.core.schema import Schema
 from streamsql.core.types import BYTEA, JSONB, Kind, SqlType
 from streamsql.functions.expressions import (
     AggregateCall,
@@ -20,14 +20,12 @@ from streamsql.functions.expressions import (
     ColumnRef,
     Expr,
     SortKey,
-    transform,
 )
 from streamsql.functions.resolve import is_ordered_set
 from streamsql.plan.nodes import (
     Aggregate,
     Distinct,
     DistinctOn,
-    Join,
     Limit,
     LogicalPlan,
     Project,
@@ -36,12 +34,12 @@ from streamsql.plan.nodes import (
     Sort,
     Window,
 )
+from streamsql.plan.optimizer.jsonb_aggregates import beside, sort_documents
 from streamsql.plan.visit import transform_plan
 
 KEY = "jsonb_key"
 SORT_KEY = "jsonb_sort_key"
 BESIDE = frozenset({"arg_min", "arg_max"})
-_EQUALITIES = ("eq", "is_not_distinct_from")
 
 
 def compare_jsonb_by_value(plan: LogicalPlan) -> LogicalPlan:
@@ -50,10 +48,10 @@ def compare_jsonb_by_value(plan: LogicalPlan) -> LogicalPlan:
 
 
 def _node(plan: LogicalPlan) -> LogicalPlan:
-    if isinstance(plan, Aggregate):
-        return _aggregate(plan)
-    if isinstance(plan, Window):
-        return _window(plan)
+    if isinstance(plan, Aggregate | Window):
+        made, exprs = sort_documents(plan)
+        keyed = _aggregate(made) if isinstance(made, Aggregate) else _window(made)
+        return keyed if exprs is None else Project(schema=plan.schema, input=keyed, exprs=exprs)
     if isinstance(plan, Distinct):
         return replace(plan, input=_respelled(plan.input))
     if isinstance(plan, DistinctOn):
@@ -64,23 +62,13 @@ def _node(plan: LogicalPlan) -> LogicalPlan:
         return replace(plan, left=_respelled(plan.left), right=_respelled(plan.right))
     if isinstance(plan, RecursiveCte) and not plan.all:
         return replace(plan, base=_respelled(plan.base), step=_respelled(plan.step))
-    if isinstance(plan, Join) and plan.condition is not None:
-        return replace(plan, condition=transform(plan.condition, _equality))
     return plan
-
-
-def _equality(expr: Expr) -> Expr:
-    if not (isinstance(expr, Call) and expr.function in _EQUALITIES):
-        return expr
-    if any(a.type.kind is not Kind.JSONB for a in expr.args):
-        return expr
-    return replace(expr, args=tuple(_key(a) for a in expr.args))
 
 
 def _key(expr: Expr) -> Expr:
     if isinstance(expr, Call) and expr.function == KEY:
         return expr
-    return Call(function=KEY, args=(expr,), type=JSONB, position=expr.position)
+    return Call(function=KEY, args=(expr,), type=expr.type, position=expr.position)
 
 
 def _columns(schema: Schema) -> list[Expr]:
@@ -90,7 +78,7 @@ def _columns(schema: Schema) -> list[Expr]:
 def _respelled(plan: LogicalPlan, which: Sequence[int] | None = None) -> LogicalPlan:
     """The plan with its JSONB columns (or those of `which`) in their one spelling."""
     chosen = range(len(plan.schema)) if which is None else which
-    keys = {i for i in chosen if plan.schema[i].type.kind is Kind.JSONB}
+    keys = {i for i in chosen if plan.schema[i].type.holds(Kind.JSONB)}
     if not keys:
         return plan
     exprs = tuple(_key(e) if i in keys else e for i, e in enumerate(_columns(plan.schema)))
@@ -98,24 +86,21 @@ def _respelled(plan: LogicalPlan, which: Sequence[int] | None = None) -> Logical
 
 
 def _sort_key(expr: Expr) -> Expr:
-    return Call(function=SORT_KEY, args=(expr,), type=BYTEA, position=expr.position)
-
-
-def _wider(plan: LogicalPlan, more: Sequence[Expr]) -> Project:
-    """The plan with these columns behind its own."""
-    columns = (Column("", e.type) for e in more)
-    schema = Schema((*plan.schema.columns, *columns))
-    return Project(schema=schema, input=plan, exprs=(*_columns(plan.schema), *more))
+    type_ = expr.type.with_leaf(JSONB, BYTEA)
+    return Call(function=SORT_KEY, args=(expr,), type=type_, position=expr.position)
 
 
 def _sorted(plan: Sort | Limit | DistinctOn) -> LogicalPlan:
     """The plan with its JSONB sort keys as columns of their own, which it does not give out."""
-    found = [k.expr for k in plan.order_by if k.expr.type.kind is Kind.JSONB]
+    found = [k.expr for k in plan.order_by if k.expr.type.holds(Kind.JSONB)]
     if not found:
         return plan
     width = len(plan.schema)
-    source = _wider(plan.input, [_sort_key(e) for e in found])
-    places = {id(e): ColumnRef(index=width + n, type=BYTEA) for n, e in enumerate(found)}
+    source = beside(plan.input, [_sort_key(e) for e in found])
+    places = {
+        id(e): ColumnRef(index=width + n, type=e.type.with_leaf(JSONB, BYTEA))
+        for n, e in enumerate(found)
+    }
     order = tuple(replace(k, expr=places.get(id(k.expr), k.expr)) for k in plan.order_by)
     made = replace(plan, schema=source.schema, input=source, order_by=order)
     return Project(schema=plan.schema, input=made, exprs=tuple(_columns(plan.schema)))
@@ -131,13 +116,13 @@ def _with_keys(
     """(the plan with key columns appended, those of `wanted`, the sort keys of `ordered`)."""
 
     def of(columns: Iterable[int]) -> list[int]:
-        return sorted({i for i in columns if plan.schema[i].type.kind is Kind.JSONB})
+        return sorted({i for i in columns if plan.schema[i].type.holds(Kind.JSONB)})
 
     keys, sort_keys = of(wanted), of(ordered)
     if not keys and not sort_keys:
         return plan, {}, {}
     own = _columns(plan.schema)
-    source = _wider(plan, [*(_key(own[i]) for i in keys), *(_sort_key(own[i]) for i in sort_keys)])
+    source = beside(plan, [*(_key(own[i]) for i in keys), *(_sort_key(own[i]) for i in sort_keys)])
     behind = len(own) + len(keys)
     return (
         source,
@@ -146,8 +131,9 @@ def _with_keys(
     )
 
 
-def _moved(expr: Expr, places: Places, type_: SqlType = JSONB) -> Expr:
+def _moved(expr: Expr, places: Places, leaf: SqlType = JSONB) -> Expr:
     if isinstance(expr, ColumnRef) and expr.index in places:
+        type_ = expr.type.with_leaf(JSONB, leaf)
         return replace(expr, index=places[expr.index], type=type_)
     return expr
 
