@@ -11,8 +11,7 @@ import pyarrow as pa
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import NumericValueOutOfRange
 from streamsql.functions.expressions import AggregateCall
-from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import hash_arrays
+from streamsql.kernels.arrays import lengthen, room_for
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.columns import flat, to_arrow
@@ -23,67 +22,74 @@ class Digits:
     """One exact sum a group, as chains of base 2^32 digits."""
 
     def __init__(self) -> None:
-        self.index = HashIndex(reuse=True)
         self.chain = np.full(64, loops.NONE, np.int64)
-        self.following = np.zeros(64, np.int64)
-        self.digit_of = np.zeros(64, np.int64)
-        self.value = np.zeros(64, np.int64)
+        self.entries = np.zeros((64, 2), np.int64)
+        self._free = np.empty(64, np.int64)
+        self._numbers = np.zeros(2, np.int64)  # entries ever given out, free ones among them
+
+    @property
+    def count(self) -> int:
+        """Digits held."""
+        return int(self._numbers[0] - self._numbers[1])
 
     def add(self, groups: Int64Array, digits: Int64Array, values: Int64Array) -> None:
         """Add digit values to groups."""
-        if not groups.size:
-            return
-        h0, h1 = hash_arrays([pa.array(groups), pa.array(digits)], groups.size)
-        entries, new_rows = self.index.upsert_rows(h0, h1)
-        self._room(self.index.num_slots, int(groups.max()) + 1)
-        loops.add_digits(
-            entries, values, digits, groups, new_rows,
-            self.chain, self.following, self.digit_of, self.value,
-        )  # fmt: skip
+        n, at = groups.size, 0
+        if n:
+            self._room(int(groups.max()) + 1)
+        while at < n:
+            at = loops.add_digits(
+                groups, digits, values, at, self.chain, self.entries, self._free, self._numbers
+            )
+            if at < n:
+                size = room_for(len(self.entries) + 1)
+                lengthen(self, "entries", size)
+                lengthen(self, "_free", size)
 
-    def _room(self, entries: int, groups: int) -> None:
-        self.chain = _extended(self.chain, groups, loops.NONE)
-        for name in ("following", "digit_of", "value"):
-            setattr(self, name, _extended(getattr(self, name), entries, 0))
+    def _room(self, groups: int) -> None:
+        if groups > self.chain.size:
+            lengthen(self, "chain", room_for(groups), loops.NONE)
 
     def totals(self, groups: Int64Array, rest: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """(each group's sum as float64[n], what rounding left out or empty)."""
         if groups.size:
-            self._room(0, int(groups.max()) + 1)
+            self._room(int(groups.max()) + 1)
         out = np.empty(groups.size, np.float64)
         left = np.zeros(groups.size if rest else 0, np.float64)
-        loops.totals(groups, self.chain, self.following, self.digit_of, self.value, out, left)
+        loops.totals(groups, self.chain, self.entries, out, left)
         return out, left
 
     def free(self, groups: Int64Array) -> None:
         """Forget these groups' digits."""
         groups = groups[groups < self.chain.size]
-        entries = np.empty(self.index.count, np.int64)
-        found = loops.take_chains(groups, self.chain, self.following, entries)
-        self.index.remove(entries[:found])
+        if groups.size:
+            spare = int(self._numbers[1])
+            self._numbers[1] = loops.free_chains(
+                groups, self.chain, self.entries, self._free, spare
+            )
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = (self.chain, self.following, self.digit_of, self.value)
-        return int(self.index.nbytes + sum(a.nbytes for a in arrays))
+        return int(self.chain.nbytes + self.entries.nbytes + self._free.nbytes)
 
     def save(self) -> dict[str, pa.Table]:
-        """The index, chains and digits by slot."""
-        n = self.index.num_slots
-        parts = {k: getattr(self, k)[:n] for k in ("following", "digit_of", "value")}
+        """The chains and their entries, the free ones too."""
+        used, spare = self._numbers.tolist()
         return {
-            **saved.nest("index", self.index.save()),
-            "digits": saved.columns(**parts),
+            "entries": saved.matrix(self.entries[:used]),
+            "free": saved.columns(entry=self._free[:spare]),
             "chain": saved.columns(first=self.chain),
         }
 
     def load(self, state: Mapping[str, pa.Table]) -> None:
         """Inverse of `save`."""
-        self.index = HashIndex.load(saved.inner("index", state))
         self.chain = saved.array(state["chain"], "first")
-        for name in ("following", "digit_of", "value"):
-            setattr(self, name, _extended(saved.array(state["digits"], name), 64, 0))
+        self.entries = saved.from_matrix(state["entries"], 64)
+        free = saved.array(state["free"], "entry")
+        self._free = np.empty(len(self.entries), np.int64)
+        self._free[: free.size] = free
+        self._numbers[:] = (state["entries"].num_rows, free.size)
 
 
 class ExactReal(Accumulator):
@@ -133,7 +139,7 @@ class ExactReal(Accumulator):
         self.sums.free(slots)
 
     def side_rows(self) -> int:
-        return self.sums.index.count
+        return self.sums.count
 
     def side_bytes(self) -> int:
         return self.sums.nbytes
@@ -191,11 +197,3 @@ def with_specials(total: np.ndarray, cells: Cells, at: int) -> np.ndarray:
     nan, plus, minus = (cells[:, at + k] > 0 for k in (1, 2, 3))
     total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
     return np.where(nan | (plus & minus), np.nan, total)
-
-
-def _extended(array: Int64Array, size: int, fill: int) -> Int64Array:
-    if size <= array.size:
-        return array
-    out = np.full(max(size, 2 * array.size), fill, np.int64)
-    out[: array.size] = array
-    return out

@@ -192,7 +192,7 @@ class ExactMoments(Accumulator):
         self.squares.free(slots)
 
     def side_rows(self) -> int:
-        return self.sums.index.count + self.squares.index.count
+        return self.sums.count + self.squares.count
 
     def side_bytes(self) -> int:
         return self.sums.nbytes + self.squares.nbytes

@@ -115,7 +115,7 @@ class Regression(RowAccumulator):
             sums.free(slots)
 
     def side_rows(self) -> int:
-        return sum(s.index.count for s in self.sums.values())
+        return sum(s.count for s in self.sums.values())
 
     def side_bytes(self) -> int:
         return sum(s.nbytes for s in self.sums.values())

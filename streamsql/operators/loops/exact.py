@@ -1,9 +1,10 @@
 """Exact sums of floats: every value is cut into 32-bit digits of one huge fixed-point number.
 
 A finite float64 is m * 2^e with |m| < 2^53. With the lowest bit of all at 2^-1074, it covers at
-most three digits of base 2^32, numbered from 0. Each group keeps the digits it needs, as int64
-entries (index slots) in a chain: `chain` (group -> first entry), `following`, `digit_of`, `value`.
-Sums are the same whatever the order of rows, and what is taken back leaves nothing behind.
+most three digits of base 2^32, numbered from 0. Each group keeps the digits it needs, two to four
+as a rule, as entries in a chain from `chain` (int64 by group, the first entry); an entry is a row
+of `entries`, int64[., 2]: [number | next entry << 8, value], which lies in one cache line. Sums are
+the same whatever the order of rows, and what is taken back leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from streamsql.kernels.bits import bit, bits_of, load_f32, load_f64, load_integer
+from streamsql.kernels.bits import bit, bits_of, load_f32, load_f64, load_integer, prefetch
 from streamsql.kernels.jit import device, kernel
 
 DIGITS = 72
+NUMBER, NEXT = 255, 8  # the bits of an entry's number, and where the next entry stands
+BLOCK = 32  # chains that are asked for side by side
 MASK32 = 0xFFFFFFFF
 FRACTION = (1 << 52) - 1
 NONE = -1
@@ -108,31 +111,72 @@ def digits_of(
     return k
 
 
+@device
+def ask_for(groups: Any, start: int, chain: Any, entries: Any) -> None:
+    """Prefetch the chains of the next BLOCK groups, entry by entry side by side: one after the
+    other they would be as many waits for memory."""
+    base = entries.ctypes.data
+    at = np.empty(BLOCK, np.int64)
+    live = min(BLOCK, groups.size - start)
+    for i in range(live):
+        prefetch(chain.ctypes.data + 8 * groups[start + i])
+    for i in range(live):
+        at[i] = chain[groups[start + i]]
+        if at[i] >= 0:
+            prefetch(base + 16 * at[i])
+    while live:
+        going = 0
+        for i in range(live):
+            if at[i] >= 0:
+                at[going] = entries[at[i], 0] >> NEXT
+                if at[going] >= 0:
+                    prefetch(base + 16 * at[going])
+                    going += 1
+        live = going
+
+
 @kernel
 def add_digits(
-    entries: Any, values: Any, digits: Any, groups: Any, new_rows: Any,
-    chain: Any, following: Any, digit_of: Any, value: Any,
-) -> None:  # fmt: skip
-    """Add digit values to their entries; new entries go into their group's chain."""
-    for j in range(new_rows.size):
-        i = new_rows[j]
-        e, g = entries[i], groups[i]
-        digit_of[e], value[e] = digits[i], 0
-        following[e] = chain[g]
-        chain[g] = e
-    for i in range(entries.size):
-        value[entries[i]] += values[i]
+    groups: Any, digits: Any, values: Any, start: int,
+    chain: Any, entries: Any, free: Any, numbers: Any,
+) -> int:  # fmt: skip
+    """Add digit values, from `start` on, to the entries of their groups.
+
+    numbers: [entries ever given out, entries in `free`, which are used again]. Returns where it
+    stopped: n, or the first value for which there is no entry left.
+    """
+    for i in range(start, groups.size):
+        if (i - start) % BLOCK == 0:
+            ask_for(groups, i, chain, entries)
+        g, digit = groups[i], digits[i]
+        e = chain[g]
+        while e >= 0 and entries[e, 0] & NUMBER != digit:
+            e = entries[e, 0] >> NEXT
+        if e < 0:
+            if numbers[1] > 0:
+                numbers[1] -= 1
+                e = free[numbers[1]]
+            elif numbers[0] < len(entries):
+                e = numbers[0]
+                numbers[0] += 1
+            else:
+                return i
+            entries[e, 0] = (chain[g] << NEXT) | digit
+            entries[e, 1] = 0
+            chain[g] = e
+        entries[e, 1] += values[i]
+    return groups.size
 
 
 @device
-def collect(g: int, chain: Any, following: Any, digit_of: Any, value: Any, out: Any) -> bool:
+def collect(g: int, chain: Any, entries: Any, out: Any) -> bool:
     """The group's number as digits 0 <= d < 2^32 in out (int64[DIGITS]); returns whether it is
     negative (the digits then are those of its absolute value). Entries are carried as well."""
     out[:] = 0
     e = chain[g]
     while e >= 0:
-        out[digit_of[e]] += value[e]
-        e = following[e]
+        out[entries[e, 0] & NUMBER] += entries[e, 1]
+        e = entries[e, 0] >> NEXT
     carry = 0
     for d in range(DIGITS):
         total = out[d] + carry
@@ -205,15 +249,15 @@ def rounded(digits: Any, negative: bool) -> float:
 
 
 @kernel
-def totals(
-    groups: Any, chain: Any, following: Any, digit_of: Any, value: Any, out: Any, rest: Any
-) -> None:
+def totals(groups: Any, chain: Any, entries: Any, out: Any, rest: Any) -> None:
     """out: float64[n], each group's sum rounded; rest: float64[n], what the rounding left out, or
     empty if it is not wanted."""
     digits = np.empty(DIGITS, np.int64)
     parts_digit, parts_value = np.empty(6, np.int64), np.empty(6, np.int64)
     for i in range(groups.size):
-        negative = collect(groups[i], chain, following, digit_of, value, digits)
+        if i % BLOCK == 0:
+            ask_for(groups, i, chain, entries)
+        negative = collect(groups[i], chain, entries, digits)
         out[i] = rounded(digits, negative)
         if rest.size == 0:
             continue
@@ -238,29 +282,17 @@ def totals(
 
 
 @kernel
-def take_chains(groups: Any, chain: Any, following: Any, out: Any) -> int:
-    """All entries of these groups, whose chains are emptied; returns how many there are."""
-    k = 0
+def free_chains(groups: Any, chain: Any, entries: Any, free: Any, spare: int) -> int:
+    """Put all entries of these groups into `free`, behind `spare` that are there, and empty their
+    chains. Returns how many are there then; free as long as there may be entries."""
     for i in range(groups.size):
         e = chain[groups[i]]
         while e >= 0:
-            out[k] = e
-            k += 1
-            e = following[e]
+            free[spare] = e
+            spare += 1
+            e = entries[e, 0] >> NEXT
         chain[groups[i]] = NONE
-    return k
-
-
-@kernel
-def carry_over(groups: Any, chain: Any, following: Any, value: Any, limit: int) -> bool:
-    """Whether some entry of these groups has grown so large that it must be carried soon."""
-    for i in range(groups.size):
-        e = chain[groups[i]]
-        while e >= 0:
-            if abs(value[e]) > limit:
-                return True
-            e = following[e]
-    return False
+    return spare
 
 
 @device
