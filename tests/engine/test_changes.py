@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamsql.core.errors import StreamSqlError
-from streamsql.engine import checkpoints, jobs, side_check, side_circuit, side_table
+from streamsql.engine import heal, jobs, side_check, side_circuit, side_table
 from streamsql.engine.database import Database
 from tests.engine.test_recovery import abandon, opened
 from tests.state.faulty_filesystem import MemoryFileSystem
@@ -153,7 +153,7 @@ def test_a_change_beside_is_what_it_would_be_at_once(change, beside, monkeypatch
     assert contents(db) == before
     whole(db)
     db.close()
-    monkeypatch.setattr(checkpoints, "refill", None)  # the states fit the circuit
+    monkeypatch.setattr(heal, "fill_anew", None)  # the states fit the circuit
     db = opened(files)
     assert contents(db) == before
     db.execute("INSERT INTO t (id, g, v) VALUES (3000, 3, 3); DELETE FROM t WHERE g = 1")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamsql.core.errors import StreamSqlError
-from streamsql.engine import checkpoints, jobs, side_circuit
+from streamsql.engine import heal, jobs, side_circuit
 from streamsql.engine.database import Database
 from streamsql.engine.statements import jobs as waiting
 from tests.engine.test_recovery import abandon, opened
@@ -122,7 +122,7 @@ def test_view_is_what_it_would_be_had_it_been_there_before(shape, between, monke
     assert contents(db, "made") == contents(db, "before")
     expected = contents(db, "made")
     db.close()
-    monkeypatch.setattr(checkpoints, "refill", None)  # the states fit the circuit
+    monkeypatch.setattr(heal, "fill_anew", None)  # the states fit the circuit
     db = opened(files)
     assert contents(db, "made") == expected
     db.execute("INSERT INTO t VALUES (2000, 3, 3, '2024-01-01 02:00'); DELETE FROM t WHERE g = 1")
@@ -465,7 +465,7 @@ def test_shared_nodes_are_shared_after_a_restart(between, monkeypatch):
     for close in (False, True):
         if close:
             db.close()
-            monkeypatch.setattr(checkpoints, "refill", None)
+            monkeypatch.setattr(heal, "fill_anew", None)
         else:
             abandon(db)
             files.crash()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamsql.circuit.graph import Circuit
 from streamsql.core.errors import DataCorrupted, StreamSqlError
-from streamsql.engine import checkpoints
 from tests.engine.test_recovery import abandon, opened
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -25,7 +25,7 @@ def made(db):
     return db
 
 
-def refuse_nodes(engine, relations):
+def refuse_states(self, states, watermarks, idle_marks):
     raise DataCorrupted("another plan")
 
 
@@ -214,7 +214,7 @@ def test_suspended_views_outlive_restarts_and_changes(monkeypatch):
     for refilled in (False, True):
         db.close()
         if refilled:  # as after an upgrade that plans otherwise
-            monkeypatch.setattr(checkpoints, "build_nodes", refuse_nodes)
+            monkeypatch.setattr(Circuit, "load", refuse_states)
         db = opened(files)
         monkeypatch.undo()
         assert db.execute("SELECT * FROM m ORDER BY g").fetchall() == [(1, 30), (2, 31)]
