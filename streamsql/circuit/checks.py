@@ -76,12 +76,14 @@ def check_watermark(node: Node, seen: dict[str, int]) -> None:
 
 
 def check_consolidated(node: Node, output: Delta) -> None:
-    """No row twice, no weight 0."""
+    """No row twice under one watermark, no weight 0."""
     if output.weights is not None:
         require(bool((output.weights != 0).all()), node, "put out a weight of 0")
     if output.num_rows > 1:
         h0, h1 = hash_rows(output.batch)
-        both = set(zip(h0.tolist(), h1.tolist(), strict=True))
+        marks = output.row_watermark
+        under = [0] * output.num_rows if marks is None else marks.tolist()
+        both = set(zip(h0.tolist(), h1.tolist(), under, strict=True))
         require(len(both) == output.num_rows, node, "put out a row twice")
 
 

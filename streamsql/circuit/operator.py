@@ -91,7 +91,7 @@ class Operator(abc.ABC):
     rowwise: bool = False  # one input, each row by itself: parts of a delta may come one by one
     leads: bool = False  # its watermark is that of its first input alone
     ends_suffice: bool = False  # rows are final once the columns of `ends` in them have passed
-    consolidates: bool = False  # promises outputs without duplicates or zero weights
+    consolidates: bool = False  # promises no row twice (under one watermark), no weight 0
 
     @property
     def exact(self) -> bool:
@@ -157,6 +157,12 @@ class Operator(abc.ABC):
         a shared node starts from this.
         """
         return None
+
+    @property
+    def replays(self) -> bool:
+        """Whether `current` gives rows the watermarks that they are judged by, as `step` did, where
+        the inputs have theirs. All that are `rowwise` do."""
+        return self.rowwise
 
     @property
     def retells(self) -> bool:

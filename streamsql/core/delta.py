@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 
 Int64Array = npt.NDArray[np.int64]
@@ -164,7 +165,8 @@ def make_batch(arrays: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> 
 
 
 def concat(deltas: Sequence[Delta], schema: Schema) -> Delta:
-    """The sum of Z-sets, unconsolidated: entries one after the other."""
+    """The sum of Z-sets, unconsolidated: entries one after the other. If some have row watermarks,
+    the entries of the others get the lowest one, under which nothing is late."""
     filled = [d for d in deltas if d]
     if not filled:
         return Delta.empty(schema)
@@ -175,6 +177,11 @@ def concat(deltas: Sequence[Delta], schema: Schema) -> Delta:
     if any(d.weights is not None for d in filled):
         weights = np.concatenate([d.weights_or_ones() for d in filled])
     watermark = None
-    if all(d.row_watermark is not None for d in filled):
-        watermark = np.concatenate([d.row_watermark for d in filled])  # type: ignore[misc]
+    if any(d.row_watermark is not None for d in filled):
+        watermark = np.concatenate([_marks(d) for d in filled])
     return Delta(batch, weights, watermark, False)
+
+
+def _marks(delta: Delta) -> Int64Array:
+    marks = delta.row_watermark
+    return np.full(delta.num_rows, NO_WATERMARK, np.int64) if marks is None else marks

@@ -328,7 +328,7 @@ class CatalogBuilder:
     def arrived(
         self, view: ViewState, arrivals: Callable[[TableState], Delta] = TableState.arrivals
     ) -> Delta | None:
-        """The rows of a view that only filters and projects a table, with the watermarks that the
+        """The rows of a view over one table whose operators hand watermarks on, with those that the
         table's rows came under: what was late for it is late for views over it too."""
         circuit = self.engine.circuit
         if view.node not in circuit.nodes or view.broken is not None:
@@ -336,7 +336,7 @@ class CatalogBuilder:
         cone = [circuit.nodes[n] for n in circuit.cone(view.node)]
         if not circuit.nodes[view.node].operator.event_times:
             return None
-        if not all(n.operator.rowwise for n in cone):
+        if not all(n.operator.replays for n in cone):
             return None
         tables = {node: oid for oid, node in self.engine.nodes.items() if oid in self.engine.tables}
         if any(n.id not in tables for n in cone if not n.inputs):

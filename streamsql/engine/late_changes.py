@@ -2,7 +2,9 @@
 
 A view keeps a row of a closed window when the table lets go of it. So that the view is a function
 of what is kept, rows that went in a tick in which some view left a deletion out are kept here, for
-that view, with the watermarks under which they came and went.
+that view, with the watermarks under which they came and went. So are rows behind the watermark that
+go from below a GROUP BY or DISTINCT whose rows are judged: a row that came late may stand in their
+place, and was part of the window only because they were there.
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.core.delta import Delta
+from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.storage.table import TableState, row_ids
+from streamsql.engine.storage.view import NO_NODE
+from streamsql.operators.event_time import event_time_us
+from streamsql.operators.late import is_late
 
 if TYPE_CHECKING:
     from streamsql.circuit.operator import Step
@@ -52,11 +58,18 @@ class LateChanges:
     def record(self, tick: Tick, step: Step) -> None:
         """Take what operators left out in one tick."""
         nodes = {late.node for late in step.late if _any_deletion(late.weights)}
-        if not nodes:
+        old = [c for c in tick.changes if c.retracted.num_rows and self._behind(c)]
+        if not nodes and not old:
             return
         engine = self.engine
         views = [v for v in engine.views.values() if nodes & set(engine.own_nodes(v))]
+        grouped = [v for v in engine.views.values() if old and v not in views and _judges(v)]
         found = False
+        for change in old if grouped else ():
+            node = engine.nodes.get(change.relation_id)
+            readers = [v for v in grouped if node in engine.circuit.cone(v.node)]
+            if readers:
+                self._gone.append(_gone(frozenset(v.relation.oid for v in readers), change))
         for change in tick.changes:
             node = engine.nodes.get(change.relation_id)
             readers = [v for v in views if node in engine.circuit.cone(v.node)]
@@ -64,9 +77,20 @@ class LateChanges:
                 oids = frozenset(v.relation.oid for v in readers)
                 self._gone.append(_gone(oids, change))
                 found = True
-        if not found:  # it was a view below that took rows back: what it held is not kept
+        if nodes and not found:  # it was a view below that took rows back: what it held is not kept
             self.incomplete.update(v.relation.oid for v in views if self._over_views(v))
         self._trim()
+
+    def _behind(self, change: TableChange) -> bool:
+        """Whether a row that goes is behind the watermark."""
+        table, tracker = self.engine.tables.get(change.relation_id), change.before[1]
+        column = None if table is None else table.relation.watermark_column
+        if table is None or tracker is None or column is None:
+            return False
+        times, valid = event_time_us(change.retracted.column(column))
+        lateness_us = watermark_policy(table.relation.options).lateness_us
+        behind = is_late(times, np.full(times.size, tracker.value), lateness_us)
+        return bool((behind if valid is None else behind & valid).any())
 
     def _over_views(self, view: ViewState) -> bool:
         below = {s.relation_id for s in scans(view.compiled.plan)}
@@ -141,6 +165,10 @@ class LateChanges:
         self._gone = [_loaded(saved[f"gone-{i}"]) for i in range(count)]
         lost = saved.get("incomplete")
         self.incomplete = set() if lost is None else set(lost["view"].to_pylist())
+
+
+def _judges(view: ViewState) -> bool:
+    return view.node != NO_NODE and view.broken is None and bool(view.compiled.judges_groups)
 
 
 def _any_deletion(weights: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from streamsql.circuit.checks import configured_checks
@@ -113,7 +114,7 @@ def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engi
     pairs = (
         (_timed_below(n.left, engine), _timed_below(n.right, engine))
         for top in over
-        for n in walk_plan(top)
+        for n in _with_views(top, engine)
         if isinstance(n, Join | SetOperation)
     )
     return any(left and right and left != right for left, right in pairs)
@@ -151,10 +152,20 @@ def depends_on_idle(relation: Relation, engine: Engine) -> bool:
     return any(engine.circuit.nodes[n].idle.floors for n in cone)
 
 
+def _with_views(plan: LogicalPlan, engine: Engine) -> Iterator[LogicalPlan]:
+    """All nodes of a plan and of the views that it reads."""
+    for node in walk_plan(plan):
+        yield node
+        if isinstance(node, Scan) and node.relation_id in engine.views:
+            yield from _with_views(engine.views[node.relation_id].compiled.plan, engine)
+
+
 def _timed_below(plan: LogicalPlan, engine: Engine) -> set[int]:
     """The relations whose rows come up to here with event times that no window has judged."""
     if isinstance(plan, TimeWindow):
         return set()
+    if isinstance(plan, Scan) and plan.relation_id in engine.views:
+        return _timed_below(engine.views[plan.relation_id].compiled.plan, engine)
     if isinstance(plan, Scan):
         base = engine.catalog.known(plan.relation_id)
         timed = base is not None and base.watermark_column is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from streamsql.operators.groups import BatchKeys, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
 from streamsql.operators.map import move, rows_json
+from streamsql.operators.rounds import Rounds, rounds_of
 from streamsql.plan import nodes as plan
 
 
@@ -43,7 +44,8 @@ class Aggregate(Operator):
               NULL keys are one group. Without keys there is always one row.
     Input:    delta [n rows x input schema]; any weights.
     Output:   keys, then aggregates; weights -1 or +1; consolidated. With `on_close`: every window's
-              groups once, with +1, in the order of their close and then of their keys.
+              groups once, with +1, in the order of their close and then of their keys. Where a key
+              is an event time, changes carry the watermark of the row that made them (`rounds`).
     State:    `groups`: key -> cells; one entry a group with rows; freed when the last row goes, or
               when the watermark closes the group's window (a key column in `closes`).
     Cost:     O(changed rows + touched groups) per tick.
@@ -80,6 +82,8 @@ class Aggregate(Operator):
         self.needs_time = close is not None
         self.groups = Groups(self.key_schema, self.hashed, folding.width)
         self.closing = CloseQueue()
+        self.rounds: Rounds | None = None
+        self.again: Callable[[], Operator] | None = None  # makes one that has seen nothing
         self.started = False
         self.on_error = on_error
         self.bad_rows = 0
@@ -103,7 +107,7 @@ class Aggregate(Operator):
         if not self.keys and not self.started:
             out = self._open_global()
         if delta.num_rows:
-            changes = self._changes(*self._fold(step, delta))
+            changes = self._taken(step, delta)
             self.folding.tidy(self.groups.cells)
             if not self.on_close:
                 out = _pair(out, changes) if out.num_rows else changes
@@ -112,6 +116,12 @@ class Aggregate(Operator):
             closed = self._close_windows(min(step.input_watermarks, default=NO_WATERMARK))
             out = closed if self.on_close else out
         return out
+
+    def _taken(self, step: Step, delta: Delta) -> Delta:
+        """Take the rows in; what changes by them."""
+        if self.rounds is None:
+            return self._changes(*self._fold(step, delta))
+        return self.rounds.run((delta,), lambda part: self._changes(*self._fold(step, part)))
 
     @property
     def exact(self) -> bool:
@@ -274,7 +284,13 @@ class Aggregate(Operator):
         return out
 
     # --- the rest of the contract --------------------------------------------------------------
+    @property
+    def replays(self) -> bool:
+        return self.rounds is not None and self.close is None
+
     def current(self, *inputs: Delta) -> Delta | None:
+        if self.replays and self.again is not None and inputs[0].row_watermark is not None:
+            return self.again().step(Step(0, 0), *inputs)
         self._step = None
         return self._all_rows(self.groups.live())
 
@@ -402,6 +418,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             on_error=build.options.on_error,
         )  # fmt: skip
         aggregate_facts(below, made, node.keys, on_close)
+        hand_marks_on(made, make)
         return made
 
     on_error = build.options.on_error
@@ -429,6 +446,13 @@ def aggregate_facts(below: Operator, made: Operator, keys: Sequence[int], on_clo
     move(below, made, places)
     made.append_only = on_close
     made.lateness_us = below.lateness_us
+
+
+def hand_marks_on(made: Aggregate, again: Callable[[], Operator]) -> None:
+    """Let an aggregate whose facts are known judge by its event times. again: makes another."""
+    if not made.on_close:
+        made.rounds = rounds_of(made, [{i: k for i, k in enumerate(made.keys) if k >= 0}])
+        made.again = again
 
 
 def expand_grouping_sets(node: plan.Aggregate) -> plan.LogicalPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamsql.core.schema import Schema
-from streamsql.operators.aggregate import Aggregate, closing_key, identifying
+from streamsql.operators.aggregate import Aggregate, closing_key, hand_marks_on, identifying
 from streamsql.operators.builder import Builder
 from streamsql.operators.folding import Folding
 from streamsql.operators.map import move
@@ -64,6 +64,7 @@ def add_distinct(build: Builder, source: int, wants_close: bool = False) -> int:
         move(below, made, {i: [i] for i in columns})
         made.append_only = below.append_only or on_close
         made.lateness_us = below.lateness_us
+        hand_marks_on(made, make)
         return made
 
     return build.add("distinct", [source], (close, on_close), make, private=close is not None)

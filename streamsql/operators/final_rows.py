@@ -11,7 +11,7 @@ from streamsql.plan.nodes import LogicalPlan
 _GROUP = "Group by window_start, window_end of a time window over a column with a WATERMARK."
 _WINDOW = "Partition by window_start, window_end of a time window."
 _COLUMN = "Keep the window's columns, or the time column, of every input in the SELECT list."
-_SIDES = "Select window_start, window_end of time windows on both sides."
+_SIDES = "Select the time column, or window_start, window_end of time windows, on both sides."
 _AGAIN = "Make a view of the part that closes EMIT ON WINDOW CLOSE, and this one over it without."
 
 

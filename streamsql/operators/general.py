@@ -13,6 +13,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.map import add_map, move
 from streamsql.operators.recompute import Port, Recompute
 from streamsql.operators.recompute_plan import Keys, cut, derive
+from streamsql.operators.rounds import forget_marks
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
 
@@ -82,6 +83,7 @@ def _facts(below: Operator, made: Operator, node: LogicalPlan, keys: Keys) -> No
     if isinstance(node, plan.Window | plan.Filter | plan.DistinctOn | plan.Join):
         places = {i: [i] for i in range(len(below.schema))}
     move(below, made, places)
+    forget_marks(made)
 
 
 def lower_sort(node: plan.Sort, build: Builder) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.map import move
 from streamsql.operators.panes import below_window
+from streamsql.operators.rounds import Rounds, forget_marks, rounds_of
 from streamsql.plan import nodes as plan
 
 
@@ -55,7 +56,8 @@ class GroupingSets(Operator):
               few partial groups are merged into the groups of every set.
     Input:    delta [n rows x input schema]; any weights.
     Output:   all keys, aggregates, GROUPING(…) calls; weights -1 or +1. The set without keys has a
-              row from the start.
+              row from the start. Where a key of all sets is an event time, changes carry the
+              watermark of the row that made them (`rounds`).
     State:    as `Aggregate`, for each set.
     Cost:     O(changed rows + sets x distinct keys among them).
     Errors:   as `Aggregate`.
@@ -74,13 +76,19 @@ class GroupingSets(Operator):
         self.hashed = identifying(node.keys, below)
         self.needs_time = any(s.needs_time for s in sets)
         self._expected = 64
+        self.rounds: Rounds | None = None
+        self.again: Callable[[], Operator] | None = None
 
     @property
     def name(self) -> str:
         return "Grouping sets"
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
-        delta = deltas[0]
+        if self.rounds is None:
+            return self._taken(step, deltas[0])
+        return self.rounds.run(deltas, lambda part: self._taken(step, part))
+
+    def _taken(self, step: Step, delta: Delta) -> Delta:
         if delta:
             partial = self._partial(delta)
             for one in self.sets:
@@ -129,7 +137,13 @@ class GroupingSets(Operator):
         return Delta(make_batch(arrays, types, n), delta.weights)
 
     # --- the rest of the contract --------------------------------------------------------------
+    @property
+    def replays(self) -> bool:
+        return self.rounds is not None
+
     def current(self, *inputs: Delta) -> Delta | None:
+        if self.again is not None and inputs[0].row_watermark is not None:
+            return self.again().step(Step(0, 0), *inputs)
         parts = [self._widened(one, one.current() or Delta.empty(one.schema)) for one in self.sets]
         return concat([p for p in parts if p], self.schema)
 
@@ -198,6 +212,11 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         made.lateness_us = below.lateness_us
         always = set.intersection(*(set(s) for s in sets)) if sets else set()
         move(below, made, {node.keys[i]: [i] for i in sorted(always)})
+        if private:
+            forget_marks(made)  # windows close once a tick
+        else:
+            made.rounds = rounds_of(made, [{i: node.keys[i] for i in always}])
+            made.again = None if made.rounds is None else make
         return made
 
     private = any(closing_key([node.keys[i] for i in s], below) is not None for s in sets)

@@ -25,7 +25,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
-from streamsql.operators.late import drop_closed
+from streamsql.operators.late import drop_closed, may_be_late
 from streamsql.operators.map import add_map, move
 from streamsql.plan import nodes as plan
 
@@ -99,11 +99,20 @@ class Join(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
         self.marks.begin(step.input_watermarks)
-        if a and b and self._alone(self.left) and not self.left.arrange.given_whole:
+        whole = a and b and self._alone(self.left) and not self.left.arrange.given_whole
+        if whole and not self._doubtful(a, b):
             out = self._both_sides(a, b)
         else:
             out = self._each_side(a, b)
         return drop_closed(step, self, out)
+
+    def _doubtful(self, a: Delta, b: Delta) -> bool:
+        """Whether a pair of two changed rows may be late, so that it matters which made it when."""
+        if not self.event_times and not self.closes:
+            return False
+        last = max(self.marks.last(0, a.row_watermark), self.marks.last(1, b.row_watermark))
+        sides = ((self.left.arrange, a), (self.right.arrange, b))
+        return any(may_be_late(below, delta, last, self.lateness_us) for below, delta in sides)
 
     def _each_side(self, a: Delta, b: Delta) -> Delta:
         """dA * B + A * dB + dA * dB, with both arrangements as before this tick."""
@@ -185,7 +194,7 @@ class Join(Operator):
         watermark = self._watermark(a, i, 0)
         other = self._watermark(b, j, 1)
         if watermark is not None and other is not None:
-            watermark = np.minimum(watermark, other)
+            watermark = np.maximum(watermark, other)  # the later one made the pair
         return self._pairs(columns, a, i, weight, watermark)
 
     def _watermark(self, changed: Delta, position: Int64Array, side: int) -> Int64Array | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamsql.circuit.operator import State
-from streamsql.core.delta import Int64Array
+from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.operators import saved
 
@@ -18,8 +18,10 @@ class JoinMarks:
     An entry that a row makes is judged by the least of its own input's watermark before the row,
     and of the others' before the tick. So it does not matter how the rows of one relation are cut
     into ticks; rows of two relations in one tick (a transaction) came together, and neither
-    sees how far the other one moved its watermark. An input that reads nothing but what the row's
-    own one reads too (a self join, branches of a UNION over one table) is never behind that.
+    sees how far the other one moved its watermark. Of two rows that both changed the later one
+    made the pair: else it could be taken back before it is there. An input that reads nothing but
+    what the row's own one reads too (a self join, branches of a UNION over one table) is never
+    behind that.
     """
 
     def __init__(self, inputs: int = 2) -> None:
@@ -58,6 +60,19 @@ class JoinMarks:
             own = self.now[side] if self.now[side] == END_OF_TIME else self.before[side]
             return np.full(position.size, min(own, other))
         return np.minimum(row_watermark[position], other)
+
+    def last(self, side: int, row_watermark: Int64Array | None) -> int:
+        """The greatest of the marks `of` gives for all changed rows of a side (there is one)."""
+        at = np.zeros(1, np.int64) if row_watermark is None else np.argmax(row_watermark).reshape(1)
+        return int(self.of(side, row_watermark, at)[0])
+
+    def judged(self, side: int, delta: Delta) -> Delta:
+        """An input's entries under the marks of what is made of them; as they are where they have
+        none."""
+        marks, others = delta.row_watermark, self.of_others(side)
+        if marks is None or others == END_OF_TIME:
+            return delta
+        return Delta(delta.batch, delta.weights, np.minimum(marks, others), delta.consolidated)
 
     def save(self) -> State:
         """The watermarks before the next tick."""

@@ -25,6 +25,19 @@ def is_late(close_us: Int64Array, watermark: Int64Array, lateness_us: int) -> Bo
     return late
 
 
+def may_be_late(below: Operator, delta: Delta, mark: int, lateness_us: int) -> bool:
+    """Whether anything may take an entry that an operator put out for late, judged by this mark."""
+    plus = {**below.ends, **below.closes}
+    plus |= {column: us - 1 for column, us in below.waits.items()}
+    plus |= dict.fromkeys(below.event_times - plus.keys(), 0)
+    for column, us in plus.items():
+        times, valid = event_time_us(delta.columns[column])
+        passed = is_late(times + us, np.full(times.size, mark), lateness_us)
+        if bool((passed if valid is None else passed & valid).any()):
+            return True
+    return False
+
+
 def report_late(
     step: Step,
     operator: Operator,

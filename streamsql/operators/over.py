@@ -24,6 +24,7 @@ from streamsql.operators.over_frames import Changes, Frames, Loaded, frames_of, 
 from streamsql.operators.over_rows import OverRows, sorted_distinct
 from streamsql.operators.over_shifts import OrderValues
 from streamsql.operators.over_values import Value, make_value
+from streamsql.operators.rounds import forget_marks
 from streamsql.operators.ties import Tie
 from streamsql.plan import nodes as plan
 from streamsql.plan.properties import unique_keys
@@ -340,6 +341,8 @@ def add_over(
         )  # fmt: skip
         if close is not None or (in_order and not waiting):
             move(below, made, {i: [i] for i in range(len(below.schema))})
+        if not in_order:
+            forget_marks(made)
         if in_order:
             made.append_only = True
             made.time_column = None if waiting else order.order[0][0]

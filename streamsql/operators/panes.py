@@ -16,7 +16,7 @@ from streamsql.functions.expressions import AggregateCall, ColumnRef, Expr
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators.accumulators.base import Cells
-from streamsql.operators.aggregate import Aggregate, aggregate_facts
+from streamsql.operators.aggregate import Aggregate, aggregate_facts, hand_marks_on
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, take_rows, to_arrow
 from streamsql.operators.event_time import event_time_column, finite_times
@@ -284,6 +284,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         pane_facts(below, made, keys, late, on_close, exact_us(grid.size))
         made.lateness_us = patience_us(below, found.time_column)
         made.input_origins = below.origins
+        hand_marks_on(made, make)
         return made
 
     what = (keys, calls, node.schema, found.time_column, found.window.size, found.window.slide,

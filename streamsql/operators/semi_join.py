@@ -82,8 +82,6 @@ class SemiJoin(Operator):
             lanes, skip = self.left.lanes(a.batch)
             chosen = self._present(lanes, skip) != self.anti
             parts.append(a if bool(chosen.all()) else a.take(np.flatnonzero(chosen)))
-        if len(parts) > 1 and (parts[0].row_watermark is None) != (parts[1].row_watermark is None):
-            parts = [Delta(p.batch, p.weights) for p in parts]
         if self.close is not None:
             self._free_closed(min(self.watermark, *step.input_watermarks))
         return drop_closed(step, self, concat(parts, self.schema))

@@ -21,6 +21,7 @@ from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.groups import Groups
 from streamsql.operators.late import report_late
 from streamsql.operators.loops import sessions as loops
+from streamsql.operators.rounds import forget_marks
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by, patience_us, window_facts
 from streamsql.operators.window_grid import exact_us, us_text
@@ -402,6 +403,7 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
             closes=closes,
         )
         window_facts(below, made, node, closes)
+        forget_marks(made)
         made.input_origins = below.origins
         made.append_only = False
         return made

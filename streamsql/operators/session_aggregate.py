@@ -22,6 +22,7 @@ from streamsql.operators.folding import COUNT_LANE, Folding, make_folding
 from streamsql.operators.late import report_late
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.panes import END, START, TIME, below_window, moved_calls, pane_facts
+from streamsql.operators.rounds import forget_marks
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by, patience_us
 from streamsql.operators.window_grid import exact_us, us_text
@@ -262,6 +263,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             on_close=on_close,
         )  # fmt: skip
         pane_facts(below, made, keys, closes, on_close)
+        forget_marks(made)
         made.lateness_us = patience_us(below, found.time_column)
         made.input_origins = below.origins
         return made

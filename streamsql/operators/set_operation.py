@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from streamsql.circuit.operator import Operator, State, Step
@@ -12,7 +14,9 @@ from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select
 from streamsql.operators.groups import Groups
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.loops import accumulate as loops
+from streamsql.operators.rounds import Rounds, rounds_of
 from streamsql.plan import nodes as plan
 
 LEFT, RIGHT = 2, 3
@@ -25,7 +29,8 @@ class SetOperation(Operator):
     Algebra:  by the counts l, r of each row on both sides: EXCEPT ALL max(l - r, 0); EXCEPT l > 0
     and r = 0;
               INTERSECT ALL min(l, r); INTERSECT l > 0 and r > 0. Non-linear. NULLs are equal here.
-    Output:   the change of that number for the rows that were touched; consolidated.
+    Output:   the change of that number for the rows that were touched; consolidated. What is above
+              judges it late by both inputs, as `JoinMarks` says, row by row (`rounds`).
     State:    two counts for every distinct row of either side; freed when both are 0.
     Cost:     O(changed rows).
     Errors:   NegativeWeight (XX001) if a side takes back a row it does not hold.
@@ -38,12 +43,21 @@ class SetOperation(Operator):
         self.kind = kind
         self.keep_all = keep_all
         self.groups = Groups(schema, range(len(schema)), WIDTH)
+        self.marks = JoinMarks()
+        self.rounds: Rounds | None = None
 
     @property
     def name(self) -> str:
         return self.kind.capitalize() + (" all" if self.keep_all else "")
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
+        if self.rounds is None:
+            return self._changes(*deltas)
+        self.marks.begin(step.input_watermarks)
+        judged = [self.marks.judged(side, d) for side, d in enumerate(deltas)]
+        return self.rounds.run(judged, self._changes)
+
+    def _changes(self, *deltas: Delta) -> Delta:
         sides = []
         for lane, delta in zip((LEFT, RIGHT), deltas, strict=True):
             if delta:
@@ -76,17 +90,33 @@ class SetOperation(Operator):
             return np.minimum(left, right)
         return ((left > 0) & (right > 0)).astype(np.int64)
 
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.marks.end(inputs)
+        return super().advance_watermark(inputs)
+
+    @property
+    def replays(self) -> bool:
+        return self.rounds is not None and not any(self.marks.others)
+
     def current(self, *inputs: Delta) -> Delta | None:
+        if self.replays and all(d.row_watermark is not None for d in inputs if d):
+            again = SetOperation(self.schema, self.kind, self.keep_all)
+            again.rounds, again.marks.others = self.rounds, self.marks.others
+            return again.step(Step(0, 0), *inputs)
         live = self.groups.live()
         count = self._count(self.groups.gather(live))
         rows = np.flatnonzero(count)
         return Delta(self.groups.key_rows(live[rows]), count[rows], None, True)
 
     def save(self) -> State:
-        return self.groups.save()
+        return {**self.groups.save(), **self.marks.save()}
 
     def load(self, state: State) -> None:
         self.groups.load(state)
+        self.marks.load(state)
 
     def state_rows(self) -> int:
         return self.groups.count
@@ -119,6 +149,9 @@ def lower(node: plan.SetOperation, build: Builder) -> int | None:
             if column in right.closes
         }
         made.ends_suffice = bool(made.ends)
+        made.event_times = left.event_times & right.event_times
+        same = {i: i for i in range(len(node.schema))}
+        made.rounds = rounds_of(made, [same, same])
         return made
 
     what = (node.kind, node.all, node.schema)

@@ -27,6 +27,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select, to_arrow
 from streamsql.operators.groups import Groups
 from streamsql.operators.map import add_map, is_plain, move
+from streamsql.operators.rounds import forget_marks
 from streamsql.operators.ties import ties_of
 from streamsql.operators.top_n_append import Partitions, Ranking, TopNAppend, rankable
 from streamsql.plan import nodes as plan
@@ -358,6 +359,7 @@ def add_top_n(build: Builder, pattern: Pattern, schema: Schema) -> int | None:
             made = TopN(schema, below.schema, ranking, below.lateness_us, prune=below.append_only)
         if close is not None:
             move(below, made, {i: [i] for i in range(len(below.schema))})
+            forget_marks(made)
         return made
 
     return build.add("top-n", [source], (ranking, schema, append), make, private=close is not None)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, concat, make_batch
-from streamsql.core.logical_time import END_OF_TIME
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
 from streamsql.operators.join_marks import JoinMarks
@@ -32,13 +29,7 @@ class UnionAll(Operator):
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         self.marks.begin(step.input_watermarks)
-        return _sum(self.schema, tuple(self._judged(i, d) for i, d in enumerate(deltas)))
-
-    def _judged(self, port: int, delta: Delta) -> Delta:
-        marks, others = delta.row_watermark, self.marks.of_others(port)
-        if marks is None or others == END_OF_TIME:
-            return delta
-        return Delta(delta.batch, delta.weights, np.minimum(marks, others), delta.consolidated)
+        return _sum(self.schema, tuple(self.marks.judged(i, d) for i, d in enumerate(deltas)))
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         self.marks.note_sources(sources)
@@ -52,6 +43,10 @@ class UnionAll(Operator):
 
     def load(self, state: State) -> None:
         self.marks.load(state)
+
+    @property
+    def replays(self) -> bool:
+        return not any(self.marks.others)  # else no one knows how far the others were
 
     def current(self, *inputs: Delta) -> Delta | None:
         return _sum(self.schema, inputs)

@@ -14,13 +14,21 @@ from streamsql.functions.expressions import ColumnRef
 from streamsql.operators import OPERATORS, Builder, Options
 from streamsql.operators.builder import Recipe
 from streamsql.operators.clock_plan import follow_clock
+from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
+from streamsql.operators.panes import PaneAggregate
+from streamsql.operators.session import Session
+from streamsql.operators.session_aggregate import SessionAggregate
 from streamsql.operators.source import Source
+from streamsql.operators.time_window import TimeWindow
 from streamsql.plan.nodes import LogicalPlan, Scan
 from streamsql.plan.visit import walk_plan
 from streamsql.runtime.memory import keep_memory
+
+JUDGES = (TimeWindow, PaneAggregate, Session, SessionAggregate, HoldBack)
+"""Operators that leave late rows out."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,13 @@ class CompiledView:
     @property
     def operators(self) -> list[Operator]:
         return [node.operator for node in self.nodes]
+
+    @cached_property
+    def judges_groups(self) -> bool:
+        """Whether the watermark judges what GROUP BY, DISTINCT or a set operation gives. Then
+        what a row behind it did there before it went can show in the view."""
+        made = any(getattr(o, "rounds", None) is not None for o in self.operators)
+        return made and any(isinstance(o, JUDGES) for o in self.operators)
 
     @property
     def append_only(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.engine.database import Database
 from tests.engine.test_recovery import abandon
-from tests.event_time import model
+from tests.event_time import grouped, model
 from tests.event_time.model import DAY, EPOCH, SECOND, Event, Grid, Row, Table, View
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -99,11 +99,14 @@ class Life:
         if not self.idle:
             kinds += [self.window_join, self.interval_join]
             kinds += [self.union, self.union] if empty else []
+        several = empty and not self.idle
+        kinds += 2 * [lambda: self.grouped(list(grouped.INNER)[: 5 if several else 2])]
         made = self.draw.choice(kinds)()
         query, make, tables = made
         name = f"v{len(self.views)}"
         on_close = self.draw.random() < 0.5 or "OVER" in query or " FROM a W" in query
         on_close = (on_close or query.startswith("SELECT id, v")) and "BETWEEN b.ts" not in query
+        on_close = on_close or query.startswith("SELECT ts, k, v")
         emit = " EMIT ON WINDOW CLOSE" if on_close else ""
         view = make(on_close, max(self.tables[t].lateness for t in tables))
         self.run(f"CREATE MATERIALIZED VIEW {name} AS {query}{emit}")
@@ -158,6 +161,27 @@ class Life:
             f"{args}) GROUP BY window_start, window_end"
         )
         return query, lambda c, n: model.Windowed(c, n, grid=grid, tables=("a", "b")), ("a", "b")
+
+    def grouped(self, names: list[str]) -> Made:
+        """Windows, or rows on close, over DISTINCT, GROUP BY ts, UNION, EXCEPT, INTERSECT."""
+        args, grid = self.grid()
+        inner, below, tables = grouped.INNER[self.draw.choice(names)]
+        source = f"({below})"
+        if self.draw.random() < 0.3:
+            source = f"g{len(self.said)}"
+            self.run(f"CREATE MATERIALIZED VIEW {source} AS {below}")
+        if self.draw.random() < 0.3:
+            made = lambda c, n: grouped.Grouped(c, n, inner=inner, tables=tables)  # noqa: E731
+            return f"SELECT ts, k, v FROM {source} q", made, tables
+        query = (
+            "SELECT window_start, window_end, count(*) AS n, sum(k) AS k, sum(v) AS v FROM "
+            f"{grid.kind.upper()}({source}, ts, {args}) GROUP BY window_start, window_end"
+        )
+        return (
+            query,
+            lambda c, n: grouped.Grouped(c, n, inner=inner, grid=grid, tables=tables),
+            tables,
+        )
 
     def sessions(self) -> Made:
         gap = self.draw.choice([2, 4, 7]) * self.unit
@@ -379,7 +403,7 @@ def reads(view: View) -> tuple[str, ...]:
     """The tables that a view of the model reads."""
     if isinstance(view, model.WindowJoin | model.IntervalJoin):
         return ("a", "b")
-    return view.tables if isinstance(view, model.Windowed) else ("a",)
+    return view.tables if isinstance(view, model.Windowed | grouped.Grouped) else ("a",)
 
 
 def micros(value: object) -> object:
