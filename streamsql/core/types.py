@@ -143,7 +143,9 @@ class SqlType:
     precision, scale: NUMERIC only; None = bare NUMERIC, stored as (38, 10). A NUMERIC whose
     `constrained` is False prints as plain `numeric` and has typmod -1 on the wire, even when the
     storage scale is known (the result of sum(bigint) is stored with scale 0).
-    length: VARCHAR only. element: ARRAY. fields: STRUCT, in order. key, value: MAP.
+    length: VARCHAR only. digits: of the seconds' fraction in TIME(p), TIMESTAMP(p), INTERVAL(p);
+    a type with them equals the one without (what is stored is the same). element: ARRAY.
+    fields: STRUCT, in order. key, value: MAP.
     """
 
     kind: Kind
@@ -155,6 +157,7 @@ class SqlType:
     key: SqlType | None = None
     value: SqlType | None = None
     constrained: bool = field(default=True, compare=False)
+    digits: int | None = field(default=None, compare=False)
 
     @cached_property
     def arrow(self) -> pa.DataType:
@@ -216,10 +219,14 @@ class SqlType:
     @property
     def typmod(self) -> int:
         """atttypmod of RowDescription; -1 when the type has no modifier."""
+        if self.kind is Kind.ARRAY and self.element is not None and self.leaf_digits is not None:
+            return self.element.typmod
         if self.kind is Kind.NUMERIC and self.precision is not None and self.constrained:
             return ((self.precision << 16) | (self.scale or 0)) + 4
         if self.kind is Kind.VARCHAR and self.length is not None:
             return self.length + 4
+        if self.digits is not None:
+            return self.digits | (0x7FFF0000 if self.kind is Kind.INTERVAL else 0)
         return -1
 
     def __str__(self) -> str:
@@ -228,6 +235,9 @@ class SqlType:
             return f"numeric({self.precision},{self.scale or 0})"
         if self.kind is Kind.VARCHAR and self.length is not None:
             return f"character varying({self.length})"
+        if self.digits is not None:
+            word, *rest = self.kind.value.split(" ", maxsplit=1)
+            return " ".join((f"{word}({self.digits})", *rest))
         if self.kind is Kind.ARRAY:
             return f"{self.element}[]"
         if self.kind is Kind.STRUCT:
@@ -257,6 +267,26 @@ class SqlType:
         """What a nested type is made of: element, fields, or key and value."""
         found = (self.element, *(t for _, t in self.fields), self.key, self.value)
         return tuple(t for t in found if t is not None)
+
+    @cached_property
+    def leaf_digits(self) -> int | None:
+        """`digits`, of an array those of its elements."""
+        if self.kind is Kind.ARRAY and self.element is not None:
+            return self.element.leaf_digits
+        return self.digits
+
+    @cached_property
+    def plain(self) -> SqlType:
+        """The type without `digits`.
+
+        >>> str(array_of(replace(TIMESTAMP, digits=3)).plain)
+        'timestamp without time zone[]'
+        """
+        if self.leaf_digits is None:
+            return self
+        if self.kind is Kind.ARRAY and self.element is not None:
+            return array_of(self.element.plain)
+        return replace(self, digits=None)
 
     def holds(self, kind: Kind) -> bool:
         """Is the type of this kind, or made of one that is?

@@ -152,6 +152,13 @@ class _Generator(RisingWave.Generator):
             words = f" {unit.name}" if unit is not None else ""
         return f"INTERVAL {self.sql(node, 'this')}{words}"
 
+    def datatype_sql(self, node: exp.DataType) -> str:
+        """The type's name; INTERVAL(2), which sqlglot would write without parentheses."""
+        if node.this is exp.DType.INTERVAL and node.expressions:
+            return f"INTERVAL({self.expressions(node, flat=True)})"
+        text: str = super().datatype_sql(node)
+        return text
+
     def window_tvf(self, node: WindowTvf) -> str:
         """TUMBLE(t, c, size) and its kin."""
         relation = self.sql(node, "this")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from streamsql.core import types as t
@@ -32,6 +34,8 @@ _SIMPLE: dict[exp.DType, t.SqlType] = {
     exp.DType.JSON: t.JSON,
     exp.DType.JSONB: t.JSONB,
 }
+_TIMES = (exp.DType.TIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL)
+MAX_DIGITS = 6
 MAX_PRECISION = 38
 MAX_VARCHAR = 10_485_760
 # types of other systems that people reach for, and what they may use instead
@@ -87,9 +91,11 @@ def parse_type(text: str) -> t.SqlType:
 def _type_of(node: exp.DataType) -> t.SqlType:
     kind = node.this
     simple = _SIMPLE.get(kind)
-    if simple is not None:
+    if simple is not None and kind not in _TIMES:
         return simple
     numbers = [_modifier(p) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
+    if simple is not None:
+        return replace(simple, digits=min(numbers[0], MAX_DIGITS)) if numbers else simple
     if kind is exp.DType.DECIMAL:
         return _numeric(numbers)
     if kind in (exp.DType.VARCHAR, exp.DType.CHAR):
@@ -97,11 +103,11 @@ def _type_of(node: exp.DataType) -> t.SqlType:
     if kind is exp.DType.ARRAY:
         return t.array_of(type_of(node.expressions[0]))
     if kind is exp.DType.STRUCT:
-        fields = tuple((f.name, type_of(f.args["kind"])) for f in node.expressions)
+        fields = tuple((f.name, type_of(f.args["kind"]).plain) for f in node.expressions)
         return t.struct_of(fields)
     if kind is exp.DType.MAP:
         key, value = node.expressions
-        return t.map_of(type_of(key), type_of(value))
+        return t.map_of(type_of(key).plain, type_of(value).plain)
     if kind is exp.DType.TIMETZ:
         raise FeatureNotSupported(
             "type time with time zone is not supported", hint="Use TIMESTAMPTZ."

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 def type_to_json(t: SqlType) -> Json:
     """Only what is set, so that plain types stay short."""
     data: Json = {"kind": t.kind.name}
-    for name in ("precision", "scale", "length"):
+    for name in ("precision", "scale", "length", "digits"):
         if getattr(t, name) is not None:
             data[name] = getattr(t, name)
     for name in ("element", "key", "value"):
@@ -40,6 +40,7 @@ def type_from_json(data: Json) -> SqlType:
         precision=data.get("precision"),
         scale=data.get("scale"),
         length=data.get("length"),
+        digits=data.get("digits"),
         fields=tuple((name, type_from_json(f)) for name, f in data.get("fields", [])),
         constrained=data.get("constrained", True),
         **nested,

@@ -28,9 +28,25 @@ def coerce(
     (CAST). Untyped literals are read here; untyped parameters take the type.
     Raises: DatatypeMismatch (42804) or, for CAST, CannotCoerce (42846); 22P02 and kin for literals.
     """
-    how = _CONTEXTS[context]
     if expr.type.kind is Kind.UNKNOWN and target.kind is not Kind.UNKNOWN:
-        return _from_unknown(expr, target, how, timezone)
+        made = _from_unknown(expr, target, _CONTEXTS[context], timezone)
+    else:
+        made = _typed(expr, target.plain, context, timezone)
+    return made if target.plain is target else _rounded(made, target)
+
+
+def _rounded(expr: Expr, target: SqlType) -> Expr:
+    """A time with as many digits as the type has; see `SqlType.digits`."""
+    if isinstance(expr, Literal) and expr.value is None:
+        return replace(expr, type=target)
+    if expr.type.leaf_digits == target.leaf_digits:
+        return expr
+    digits = Literal(value=target.leaf_digits, type=SqlType(Kind.INTEGER))
+    return Call(function="time_digits", args=(expr, digits), type=target, position=expr.position)
+
+
+def _typed(expr: Expr, target: SqlType, context: str, timezone: str) -> Expr:
+    how = _CONTEXTS[context]
     if expr.type == target:
         return expr
     if not can_cast(expr.type, target, how):
@@ -92,7 +108,7 @@ def _from_unknown(expr: Expr, target: SqlType, how: Context, timezone: str) -> E
             target = _with_dimensions(target, text)
         return parse_literal(text, target, expr.position, timezone)
     if isinstance(expr, Parameter):
-        return replace(expr, type=target)
+        return replace(expr, type=target.plain)
     return coerce(replace(expr, type=TEXT), target, "explicit", timezone=timezone)
 
 

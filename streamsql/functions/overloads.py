@@ -243,7 +243,7 @@ def common_of(types: Sequence[SqlType]) -> SqlType | None:
 
 def _merge_modifiers(a: SqlType, b: SqlType) -> SqlType:
     if a == b:
-        return a
+        return a if a.leaf_digits == b.leaf_digits else a.plain
     if a.kind is Kind.NUMERIC:
         return common_numeric([a, b])
     if a.is_text:

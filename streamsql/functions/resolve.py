@@ -156,11 +156,11 @@ def result_type(definition: Definition, types: tuple[SqlType, ...]) -> SqlType:
     if isinstance(rule, SqlType):
         return rule
     if not isinstance(rule, Poly):
-        return rule(types)
+        return rule(types).plain
     patterns = definition.patterns(len(types))
     assert patterns is not None
     bound = bind_markers(patterns, types) or {}
-    return bound[rule]
+    return bound[rule].plain
 
 
 # --- aggregates ---------------------------------------------------------------------------------

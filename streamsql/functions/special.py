@@ -7,6 +7,7 @@ the call to the ordinary overloads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from streamsql.core.errors import (
     IndeterminateDatatype,
@@ -19,6 +20,7 @@ from streamsql.core.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     TEXT,
     TIME,
     TIMESTAMP,
@@ -244,11 +246,14 @@ def _clock(type_: SqlType) -> Special:
 
 
 def _rounded_clock(made: Expr, places: int) -> Expr:
-    """current_timestamp(p): cut to p decimals of a second."""
-    unit = "second" if places == 0 else "milliseconds" if places <= 3 else "microseconds"
-    if made.type.kind is Kind.TIME:
-        return made
-    return _call("date_trunc", Literal(value=unit, type=TEXT), made, position=None)
+    """current_timestamp(p): rounded to p decimals of a second; whole seconds and milliseconds in
+    words of which a view knows when they change."""
+    unit = {0: "second", 3: "milliseconds"}.get(places)
+    if unit is not None and made.type.kind is not Kind.TIME:
+        half = Literal(value=(0, 0, 500_000 // 10**places), type=INTERVAL)
+        moved = _call("+", made, half, position=None)
+        return _call("date_trunc", Literal(value=unit, type=TEXT), moved, position=None)
+    return coerce(made, replace(made.type, digits=min(places, 6)))
 
 
 def _age(args: Sequence[Expr], position: int | None) -> Expr | None:

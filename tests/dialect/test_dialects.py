@@ -23,10 +23,10 @@ CASES: list[tuple[str, str, str, list[str]]] = [
     # --- Flink
     ("flink",
      "CREATE TABLE Clicks (`User` BIGINT, price DECIMAL(10, 2), note STRING, at TIMESTAMP(3), o BIGINT METADATA FROM 'offset' VIRTUAL, seen AS PROCTIME(), twice AS price * 2, WATERMARK FOR at AS at - INTERVAL '5' SECOND, PRIMARY KEY (`User`) NOT ENFORCED) WITH ('connector' = 'kafka', 'topic' = 'c', 'format' = 'json', 'json.fail-on-missing-field' = 'false')",
-     "CREATE TABLE \"Clicks\" (\"User\" bigint, price numeric(10,2), note text, at timestamp without time zone, seen AS proctime(), twice AS price * 2, PRIMARY KEY (\"User\"), WATERMARK FOR at AS at - INTERVAL '5' SECOND) ON CONFLICT OVERWRITE INCLUDE offset AS o WITH (connector = 'kafka', topic = 'c') FORMAT PLAIN ENCODE JSON (fail-on-missing-field = 'false')",
+     "CREATE TABLE \"Clicks\" (\"User\" bigint, price numeric(10,2), note text, at timestamp(3) without time zone, seen AS proctime(), twice AS price * 2, PRIMARY KEY (\"User\"), WATERMARK FOR at AS at - INTERVAL '5' SECOND) ON CONFLICT OVERWRITE INCLUDE offset AS o WITH (connector = 'kafka', topic = 'c') FORMAT PLAIN ENCODE JSON (fail-on-missing-field = 'false')",
      ["types", "types", "keys"]),
     ("flink", "CREATE TABLE s (a INT, t TIMESTAMP_LTZ(6)) PARTITIONED BY (a) WITH ('connector' = 'datagen')",
-     "CREATE SOURCE s (a integer, t timestamp with time zone) WITH (connector = 'datagen')", ["ignored"]),
+     "CREATE SOURCE s (a integer, t timestamp(6) with time zone) WITH (connector = 'datagen')", ["ignored"]),
     ("flink", "CREATE TEMPORARY VIEW v AS SELECT Price FROM Clicks", "CREATE VIEW v AS SELECT \"Price\" FROM \"Clicks\"", ["ignored"]),
     ("flink", "SELECT a FROM t ORDER BY a, b DESC, c NULLS LAST", "SELECT a FROM t ORDER BY a ASC NULLS FIRST, b DESC NULLS LAST, c ASC", []),
     ("flink", "SELECT CONCAT(a, b), TO_TIMESTAMP(x), TO_TIMESTAMP(x, 'yyyy/MM/dd HH:mm')",

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from streamsql.core.errors import SqlSyntaxError
-from streamsql.dialect import operator_of, parse_expression, position_of
+from streamsql.dialect import operator_of, parse_expression, position_of, to_sql
 from streamsql.dialect.nodes import ArrayQuery, MapValue, PrefixOperator, RowValue
 
 
@@ -254,7 +254,7 @@ def test_expression_positions_point_at_the_text() -> None:
 @pytest.mark.parametrize(
     ("text", "value", "unit"),
     [("interval '1' minute", "1", "MINUTE"), ("interval '1 minute'", "1 minute", None),
-     ("interval 5 minutes", "5", "MINUTE"), ("interval(3) '1'", "1", None), ("interval -'1' day", "-1", "DAY")],
+     ("interval 5 minutes", "5", "MINUTE"), ("interval -'1' day", "-1", "DAY")],
 )  # fmt: skip
 def test_expression_interval_literals(text: str, value: str, unit: str | None) -> None:
     node = parse_expression(text)
@@ -262,6 +262,14 @@ def test_expression_interval_literals(text: str, value: str, unit: str | None) -
     assert node.this.name == value
     given = node.args.get("unit")
     assert (given.name if given is not None else None) == unit
+
+
+def test_expression_interval_with_digits_is_a_cast() -> None:
+    node = parse_expression("interval(3) '1 s'")
+    assert isinstance(node, exp.Cast)
+    assert isinstance(node.this, exp.Interval)
+    assert to_sql(node) == "CAST(INTERVAL '1 s' AS INTERVAL(3))"
+    assert to_sql(parse_expression(to_sql(node))) == to_sql(node)
 
 
 def test_expression_interval_span() -> None:

@@ -323,8 +323,10 @@ class PrimaryGrammar(CallGrammar):
             text = self.advance().value
         elif following.key == "(" and self.peek(4).kind is Kind.STRING:
             self.advance()
-            self._modifiers()
-            text = self.string()
+            modifiers = self._digits(token.key)
+            to = exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers)
+            inner = exp.Interval(this=exp.Literal.string(self.string()))
+            return mark(exp.Cast(this=mark(inner, token), to=to), token)
         elif following.key in ("-", "+") and self.peek(2).kind is Kind.STRING:
             self.advance()
             text = self.advance().key + self.string()

@@ -98,7 +98,7 @@ class TypeGrammar(Cursor):
     def _time_type(self) -> exp.DataType | None:
         """TIME and TIMESTAMP with precision and zone."""
         word = self.advance().key
-        modifiers = self._modifiers()
+        modifiers = self._digits(word)
         zoned = False
         if self.accept_sequence("WITH", "TIME", "ZONE") or self.accept_sequence(
             "WITH", "LOCAL", "TIME", "ZONE"
@@ -110,6 +110,16 @@ class TypeGrammar(Cursor):
             word, "TIMESTAMPTZ" if zoned else "TIMESTAMP"
         )
         return exp.DataType(this=exp.DType[name], expressions=modifiers)
+
+    def _digits(self, word: str) -> list[exp.DataTypeParam]:
+        """How many digits of a second's fraction are kept: `(3)`."""
+        modifiers = self._modifiers()
+        if modifiers and int(modifiers[0].this.name) > MAX_DIGITS:
+            given = f"{word}({modifiers[0].this.name})"
+            notice = f"{given} precision reduced to maximum allowed, {MAX_DIGITS}"
+            if notice not in self.notices:
+                self.notices.append(notice)
+        return modifiers
 
     def _double(self) -> exp.DataType | None:
         self.advance()
@@ -143,10 +153,9 @@ class TypeGrammar(Cursor):
         return exp.DataType(this=exp.DType.FLOAT if single else exp.DType.DOUBLE)
 
     def _interval_type(self) -> exp.DataType | None:
-        self.advance()
-        self._modifiers()
+        modifiers = self._digits(self.advance().key)
         self.interval_unit()  # the field restriction has no effect on what we store
-        return exp.DataType(this=exp.DType.INTERVAL)
+        return exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers)
 
     def interval_unit(self) -> exp.Expression | None:
         """The fields after an interval: `DAY`, `HOUR TO MINUTE`, `SECOND(3)`; None if none."""
@@ -219,6 +228,7 @@ class TypeGrammar(Cursor):
         self.expect(close)
 
 
+MAX_DIGITS = 6
 INTERVAL_UNITS = frozenset(
     {
         "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "QUARTER", "MILLISECOND",

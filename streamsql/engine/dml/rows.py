@@ -17,6 +17,7 @@ from streamsql.engine.relations import Relation
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import Literal
 from streamsql.functions.textio import to_text
+from streamsql.functions.textio.time_digits import rounded
 
 NO_COLUMNS = Schema(())
 
@@ -37,6 +38,8 @@ class RowMaker:
         self._generate = (
             Evaluator([e for _, e in program.generated], self.schema) if self.generated else None
         )
+        digits = ((i, c.type.leaf_digits) for i, c in enumerate(self.schema))
+        self._digits = tuple((i, n) for i, n in digits if n is not None)
         self._checks = tuple(name for name, _ in program.checks)
         self._check = (
             Evaluator([e for _, e in program.checks], self.schema) if program.checks else None
@@ -50,6 +53,8 @@ class RowMaker:
             given[i] if i in given else self.default(i, num_rows, now_us, timezone)
             for i in range(len(self.schema))
         ]
+        for i, digits in self._digits:  # TIMESTAMP(3) and kin; generated ones have theirs already
+            columns[i] = rounded(columns[i], digits)
         rows = make_batch(columns, self.schema.arrow, num_rows)
         return self.regenerate(rows, now_us, timezone)
 

@@ -121,7 +121,11 @@ _DESCRIPTION = (
     " AND c.relnamespace = 11))"
 )
 _FORMAT_TYPE = (
-    "(SELECT CASE WHEN l.typlen = -2 OR {1} IS NULL OR {1} < 4 THEN l._formatted"
+    "(SELECT CASE WHEN l.typlen = -2 OR {1} IS NULL OR {1} < 0 THEN l._formatted"
+    # times: the digits stand behind the first word
+    " WHEN l.oid IN (1083, 1114, 1115, 1183, 1184, 1185, 1186, 1187)"
+    " THEN regexp_replace(l._formatted, '^(\\w+)', '\\1(' || ({1} & 65535) || ')')"
+    " WHEN {1} < 4 THEN l._formatted"
     " WHEN l.oid IN (1042, 1043) THEN l._formatted || '(' || ({1} - 4) || ')'"
     " WHEN l.oid = 1700 THEN l._formatted || '(' || (({1} - 4) >> 16) || ','"
     " || (({1} - 4) & 65535) || ')' ELSE l._formatted END"

@@ -222,5 +222,5 @@ def _datetime_precision(type_: SqlType) -> int | None:
     if type_.kind is Kind.DATE:
         return 0
     if type_.kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL):
-        return 6
+        return 6 if type_.digits is None else type_.digits
     return None

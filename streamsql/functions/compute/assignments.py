@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from streamsql.core.errors import StringTooLong
 from streamsql.functions.compute.grouped import constants
 from streamsql.functions.definitions import KernelCall
+from streamsql.functions.textio.time_digits import rounded
 
 
 @constants(1)
@@ -25,3 +26,9 @@ def varchar_assign(call: KernelCall, a: pa.Array, length: pa.Scalar) -> Any:
         message = f"value too long for type character varying({limit})"
         call.fail(bad, StringTooLong, message)
     return cut
+
+
+@constants(1)
+def time_digits(call: KernelCall, a: pa.Array, digits: pa.Scalar) -> Any:
+    """Times, or arrays of them, with so many digits of a second's fraction."""
+    return rounded(a, digits.as_py())

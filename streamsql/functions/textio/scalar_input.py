@@ -30,6 +30,7 @@ from streamsql.functions.textio.datetime_input import (
     parse_timestamptz,
 )
 from streamsql.functions.textio.interval_input import parse_interval
+from streamsql.functions.textio.time_digits import rounded_value
 
 _INT_RANGE = {Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}
 _INT = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*")
@@ -204,6 +205,8 @@ _READERS: dict[Kind, Callable[[str, SqlType], Any]] = {
 
 def parse_value(text: str, t: SqlType, timezone: str = "UTC") -> Any:
     """The value of one text. Raises: 22P02, 22003, 22007, 22008, 22001."""
+    if t.digits is not None:
+        return rounded_value(parse_value(text, t.plain, timezone), t)
     if t.kind is Kind.ARRAY:
         assert t.element is not None
         return array_input.parse_array(text, t, lambda x, e: parse_value(x, e, timezone))

@@ -49,7 +49,8 @@ def typed_outputs(
 
 
 def _same(a: SqlType, b: SqlType) -> bool:
-    return a == b and a.kind is not Kind.UNKNOWN and a.constrained == b.constrained
+    modified = a.constrained == b.constrained and a.leaf_digits == b.leaf_digits
+    return a == b and a.kind is not Kind.UNKNOWN and modified
 
 
 def _to(expr: Expr, target: SqlType, context: str) -> Expr:
