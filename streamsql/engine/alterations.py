@@ -339,6 +339,7 @@ def finish(engine: Engine, built: Built) -> None:
     for oid in built.suspended:
         view = engine.views[oid]
         engine.builder.release_view(oid, view)
+        engine.past.forget(oid)
         view.node = NO_NODE
     for node in (*(n for n, _ in built.underpinned), *built.released):
         circuit.release(node)

@@ -243,6 +243,7 @@ class CatalogBuilder:
         if fill:
             step = Step(engine.version, engine.advance_now())
             built.fills[relation.oid] = self._fill(view, built, step)
+            view.start = engine.past.started([view.node], step.tick, step.now_us, built)
             built.steps.append((step, frozenset((relation.name,))))
         return view
 
@@ -396,8 +397,6 @@ class CatalogBuilder:
             for view in built.views.values():
                 view.started_us = view.started_us or engine.clock_us()
             engine.views.update(built.views)
-            for oid in built.views:
-                engine.late_changes.forget(oid)
             for oid, change in changes.items():
                 if change is not None:
                     engine.committer.apply_view(built.views[oid], change, tick.version)
@@ -412,6 +411,9 @@ class CatalogBuilder:
             engine.jobs.after(built)
             engine.catalog.adopt(built.catalog)
 
+        for oid, view in built.views.items():
+            engine.late_changes.forget(oid)
+            engine.past.begin(view, built)
         alterations.replace_sources(engine, built)
         engine.ingest.add(built.sources)
         engine.ingest.expect(tick.now_us)
@@ -473,6 +475,7 @@ class CatalogBuilder:
             engine.circuit.release(node)
         engine.system.forget(relation)
         engine.late_changes.forget(relation.oid)
+        engine.past.forget(relation.oid)
 
     def release_view(self, oid: int, view: ViewState) -> None:
         """Take a view out of the circuit. Under the state lock."""

@@ -44,6 +44,7 @@ def collect(engine: Engine) -> tuple[dict[str, State], dict[str, Any]]:
             states[f"node-{label}"] = state
     states["system"] = engine.system.save()
     states["late-changes"] = engine.late_changes.save()
+    states["past"] = engine.past.save()
     older, floors = history.save(engine)
     states |= older
     meta = {
@@ -91,10 +92,12 @@ def restore(engine: Engine, meta: dict[str, Any], loader: Loader) -> None:
             _restore_rows(engine, relation, meta, loader)
     anew = _restore_views(engine, relations, meta, loader)
     engine.system.load(dict(loader("system")))
-    if "late-changes" in meta["states"]:
+    if "past" in meta["states"]:
         engine.late_changes.load(dict(loader("late-changes")))
+        engine.past.load(loader("past"))
     for oid in anew:
         engine.late_changes.forget(oid)
+        engine.past.begin(engine.views[oid])
     engine.recordings.sync()
 
 

@@ -281,6 +281,7 @@ class Committer:
             watermarks[node] = given.watermark
             if given.delta.num_rows:
                 idle[node] = None
+        tick.timers = engine.past.due(tick.now_us)
         outputs = engine.step_circuit(step, deltas, watermarks, idle, failed)
         if engine.jobs.active:
             engine.jobs.feed(tick, deltas, outputs)
@@ -304,6 +305,7 @@ class Committer:
                 self.apply_view(view, delta, tick.version)
         engine.system.record(tick, step)
         engine.late_changes.record(tick, step)
+        engine.past.record(tick)
         hub.progressed(tick.version)
 
     def _note_ahead(self, tick: Tick, change: TableChange) -> None:

@@ -34,6 +34,7 @@ from streamsql.engine.ingest import Ingest
 from streamsql.engine.jobs import Jobs
 from streamsql.engine.late_changes import LateChanges
 from streamsql.engine.layouts import LayoutRows
+from streamsql.engine.past import Past
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
 from streamsql.engine.recordings import Recordings
@@ -84,6 +85,7 @@ class Engine:
         self.ingest = Ingest(self)
         self.system = SystemState(self)
         self.late_changes = LateChanges(self)
+        self.past = Past(self)
         self.feeds = SystemFeeds(self)
         self.scheduler: Scheduler[CommitRequest] = Scheduler(
             commit=self.committer.commit,

@@ -56,6 +56,7 @@ def set_aside(engine: Engine, failures: Sequence[NodeFailed]) -> None:
         let_layouts_go(engine, oid)
         if oid in engine.views:  # else it was made for one of those readers
             engine.builder.release_view(oid, view)
+        engine.past.forget(oid)
         view.node = NO_NODE
     circuit.dead.clear()  # what is left are tables' nodes, which keep nothing
 

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING
 
 from streamsql.circuit.checks import configured_checks
 from streamsql.circuit.graph import Circuit
-from streamsql.circuit.operator import Operator, Step
+from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.build import Built
+from streamsql.engine.needs import has_spans, turns_below
 from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions.expressions import AggregateCall, Cast, ColumnRef, Literal
-from streamsql.operators.clock_columns import ClockColumns
-from streamsql.operators.condition_join import ConditionJoin
-from streamsql.operators.hold_back import HoldBack
-from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.recursive import Recursive
-from streamsql.operators.session import Session
-from streamsql.operators.temporal_filter import TemporalFilter
-from streamsql.operators.time_window import TimeWindow as WindowOperator
 from streamsql.plan.nodes import (
     Aggregate,
     Join,
@@ -55,13 +49,7 @@ def _judges_rows(relation: Relation, engine: Engine) -> bool:
     """Whether the view holds a join that leaves out rows whose partners' time was over."""
     view = engine.views.get(relation.oid)
     operators = [] if view is None else view.compiled.operators
-    return any(_has_spans(o) for o in operators)
-
-
-def _has_spans(operator: Operator) -> bool:
-    return isinstance(operator, IntervalJoin) or (
-        isinstance(operator, ConditionJoin) and operator.rule is not None
-    )
+    return any(has_spans(o) for o in operators)
 
 
 def _stopped(relation: Relation, engine: Engine) -> bool:
@@ -123,15 +111,7 @@ def depends_on_both_arrivals(relation: Relation, plan: LogicalPlan, engine: Engi
 def depends_on_turns(relation: Relation, engine: Engine) -> bool:
     """Whether rows come and go by the clock below what a watermark closes: a turn that came too
     late for its window is not known to a replay."""
-    circuit = engine.circuit
-    for node in engine.views[relation.oid].compiled.nodes:
-        if isinstance(node.operator, WindowOperator | Session | HoldBack) or (
-            _has_spans(node.operator) or getattr(node.operator, "on_close", False)
-        ):
-            below = (circuit.nodes[n].operator for n in circuit.cone(node.id))
-            if any(isinstance(o, TemporalFilter | ClockColumns) for o in below):
-                return True
-    return False
+    return turns_below(engine, engine.circuit.cone(engine.views[relation.oid].node))
 
 
 def depends_on_shrunk_sessions(plan: LogicalPlan, engine: Engine) -> bool:

@@ -153,6 +153,7 @@ class Tick:
     source_errors: rows for `streamsql.source_errors`. advance: watermarks moved by hand. clock: the
     mode it is set to. settings: variables of the server that are set. timed: idle relations were
     looked at. idle: relation → since when it is idle, µs; None: it is active, or has rows below.
+    timers: whether operators waited for its time, as far as that is to be noted (`past`).
     """
 
     version: int
@@ -168,3 +169,4 @@ class Tick:
     settings: dict[str, str] = field(default_factory=dict)
     timed: bool = False
     idle: dict[int, int | None] = field(default_factory=dict)
+    timers: bool = False

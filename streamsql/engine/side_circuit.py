@@ -152,6 +152,7 @@ class SideCircuit:
             if view.old is not None and (promised or view.old.schema.types == state.schema.types):
                 view.held = view.old.snapshot()
                 view.difference = Arrangement(state.schema, None, allow_negative=True)
+            state.start = engine.past.started([i.main for i in side.inputs], engine.version, now_us)
             side.views.append(view)
             nodes[relation.oid] = compiled.output
             made.add(relation.oid)

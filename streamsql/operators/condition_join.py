@@ -118,10 +118,12 @@ class ConditionJoin(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
         self.watermarks.begin(step.input_watermarks)
+        given = list(deltas)
         for side, came in enumerate(deltas):
-            delta = came
             if self.rule is not None and came:
-                delta = self.rule.on_time(step, self, side, came, self.watermarks.before[side])
+                before = self.watermarks.before[side]
+                given[side] = self.rule.on_time(step, self, side, came, before)
+        for side, delta in self.watermarks.in_order(given, self._judged):
             for part in self._apart(side, delta):
                 outs += self._change(step, side, part)
         out = concat(outs, self.schema)

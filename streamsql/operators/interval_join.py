@@ -75,13 +75,14 @@ class IntervalJoin(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         outs: list[Delta] = []
         self.marks.begin(step.input_watermarks)
+        given = list(deltas)
         for side, came in enumerate(deltas):
-            delta = came
             if came:
                 column, patience = self.logs[side].time_column, self.patience_us[side]
-                delta = on_time(step, self, side, came, self.inputs[side], column, patience)
-            if delta:
-                outs += self._changed(side, delta)
+                given[side] = on_time(step, self, side, came, self.inputs[side], column, patience)
+        judged = bool(self.event_times or self.closes)
+        for side, delta in self.marks.in_order(given, judged):
+            outs += self._changed(side, delta)
         watermarks = step.input_watermarks or (NO_WATERMARK, NO_WATERMARK)
         for side, log in enumerate(self.logs):
             log.forget(passed_us(watermarks[1 - side], self.patience_us[1 - side]))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from streamsql.circuit.operator import State
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
+from streamsql.kernels.hashing import hash_rows
 from streamsql.operators import saved
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class JoinMarks:
@@ -22,6 +26,11 @@ class JoinMarks:
     made the pair: else it could be taken back before it is there. An input that reads nothing but
     what the row's own one reads too (a self join, branches of a UNION over one table) is never
     behind that.
+
+    Of a tick that changes both sides of a join that takes them one after the other, what goes is
+    over before anything comes (so that no pair is taken back that was too late to be put out), and
+    what comes from a side without watermark is there before what comes from the other one, whose
+    rows say themselves how late they are.
     """
 
     def __init__(self, inputs: int = 2) -> None:
@@ -53,6 +62,22 @@ class JoinMarks:
                  for j in self.others[side])  # fmt: skip
         return min(known, default=END_OF_TIME)
 
+    def in_order(self, deltas: Sequence[Delta], judged: bool) -> Iterator[tuple[int, Delta]]:
+        """The changes of both sides of a join, one after the other: (side, its changes). judged:
+        whether what they make has a watermark."""
+        first = int(self.now[0] != END_OF_TIME == self.now[1])
+        order = (first, 1 - first)
+        if not judged or not all(deltas) or all(d.weights is None for d in deltas):
+            yield from ((side, deltas[side]) for side in order if deltas[side])
+            return
+        goes = [_only_goes(d) for d in deltas]
+        for side in order:
+            if bool(goes[side].any()):
+                yield side, deltas[side].take(np.flatnonzero(goes[side]))
+        for side in order:
+            if not bool(goes[side].all()):
+                yield side, deltas[side].take(np.flatnonzero(~goes[side]))
+
     def of(self, side: int, row_watermark: Int64Array | None, position: Int64Array) -> Int64Array:
         """int64[n] for entries that come of these changed rows of a side (0 = left)."""
         other = self.of_others(side)
@@ -83,3 +108,15 @@ class JoinMarks:
         if "marks" in state:
             self.before = tuple(saved.array(state["marks"], "before").tolist())
             self.now = self.before
+
+
+def _only_goes(delta: Delta) -> BoolArray:
+    """Entries of rows that are taken back and do not come as well, bool[n]."""
+    negative: BoolArray = delta.weights_or_ones() < 0
+    if not bool(negative.any()) or bool(negative.all()):
+        return negative
+    lanes = hash_rows(delta.batch)
+    _, row = np.unique(np.column_stack(lanes), axis=0, return_inverse=True)
+    comes = np.zeros(delta.num_rows, np.bool_)
+    comes[row[~negative]] = True
+    return ~comes[row]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import streamsql
-from streamsql.core.errors import StreamSqlError
 
 UNION = "(SELECT ts, k FROM a UNION ALL SELECT ts, k FROM b)"
 JOIN = "(SELECT a.ts, a.k FROM a JOIN b ON a.k = b.k AND a.ts = b.ts)"
@@ -107,8 +106,7 @@ def test_who_wakes_up_with_older_rows_is_late_and_nothing_falls(db, source):
     later(db, 10)
     # the union's row of b; the row of a beside both rows of b
     assert closed(db)[1:] == [("00:11:00", 2)]
-    with pytest.raises(StreamSqlError, match="can not be verified"):
-        db.execute("VERIFY MATERIALIZED VIEW w")
+    assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == []
 
 
 def test_rows_of_a_waking_input_are_judged_alike_however_they_are_cut(db):

@@ -29,6 +29,7 @@ from streamsql.engine.statements import (
     transactions,
     translate,
     variables,
+    verify,
     views,
     with_writes,
 )
@@ -76,7 +77,7 @@ STATEMENTS: dict[type[s.Statement], Handler] = {
     s.Flush: admin.FLUSH,
     s.AdvanceClock: admin.ADVANCE_CLOCK,
     s.AdvanceWatermark: admin.ADVANCE_WATERMARK,
-    s.Verify: admin.VERIFY,
+    s.Verify: verify.VERIFY,
     s.Translate: translate.HANDLER,
     s.Notify: admin.NOTIFY,
     s.Empty: Handler(_empty, in_failed=True),

@@ -41,6 +41,7 @@ class ViewState:
         self.indexes: dict[int, KeyIndex] = {}
         self.broken: Exception | None = None
         self.started_us: int | None = None  # None: since the database was opened
+        self.start: Any = None  # where its inputs stood when it was filled (`past.Start`)
 
     @property
     def exact_identity(self) -> tuple[int, ...] | None:
