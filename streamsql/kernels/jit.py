@@ -26,7 +26,7 @@ Int = Any  # an int64
 Word = Any  # a uint64
 Array = Any  # a numpy array; the docstring says of what
 
-SHARED = ("bits", "hash_loops", "ordered_nodes")
+SHARED = ("bits", "hash_loops", "ordered_nodes", "ordered_search")
 """Modules with device functions that kernels of other modules call."""
 
 

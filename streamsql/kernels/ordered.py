@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.core.errors import NegativeWeight
+from streamsql.kernels import ordered_groups as groups_of
 from streamsql.kernels import ordered_loops as loops
 from streamsql.kernels.arrays import int64s
 from streamsql.kernels.memory import HUGE_PAGE, Block, zeroed_block
@@ -24,23 +25,26 @@ from streamsql.kernels.ordered_nodes import (
     ENTRIES,
     ERROR,
     FREE,
+    FREE_INNER,
+    FRESH,
+    FRESH_INNER,
     HEAD_WORDS,
-    HEIGHT_MAX,
     KINDS,
     LEAVES,
-    MADE,
     PAGE_BITS,
     PAGES,
     PATH,
     PLAIN,
     ROOT,
+    SIZE,
     TEXT_SIZES,
     TEXTS,
-    TOGETHER,
     TOTAL,
+    USED,
     WORDS,
     node_bytes,
 )
+from streamsql.kernels.ordered_search import PLACE_BYTES, TOGETHER, WAY_BYTES
 
 Int64Array = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]  # [n, words], C order
@@ -68,8 +72,8 @@ class OrderedTree:
     def __init__(self, words: int, kinds: Int64Array | None = None) -> None:
         self.words = words
         self._kinds = np.full(words, PLAIN, np.int64) if kinds is None else kinds
-        self._path = np.zeros(2 * HEIGHT_MAX, np.int64)
-        self._leaves = np.zeros(2 * TOGETHER, np.int64)
+        self._path = np.zeros(TOGETHER * WAY_BYTES // 8, np.int64)
+        self._leaves = np.zeros(TOGETHER * PLACE_BYTES // 8, np.int64)
         self._head = np.zeros(HEAD_WORDS, np.int64)
         self._at = pa.py_buffer(self._head).address
         self._put(BYTES, node_bytes(words))
@@ -84,14 +88,16 @@ class OrderedTree:
 
     def clear(self) -> None:
         """Forget all entries and give the memory back."""
-        for field in (ROOT, MADE, ENTRIES, TOTAL, ERROR):
+        for field in (ROOT, ENTRIES, TOTAL, ERROR, FRESH_INNER):
             self._put(field, 0)
         self._put(FREE, -1)
+        self._put(FREE_INNER, -1)
         self._blocks: list[Block] = []
         self._pages_at = np.empty(0, np.int64)
         self._more_pages()
-        self._put(MADE, 1)  # node 0 is the root, an empty leaf
-        ctypes.memmove(self._blocks[0].address, struct.pack("iiii", 0, 0, -1, -1), 16)
+        self._put(USED, 1)
+        self._put(FRESH, 1)  # node 0 is the root, an empty leaf
+        ctypes.memmove(self._blocks[0].address + SIZE, struct.pack("iiii", 0, 0, -1, -1), 16)
 
     def _more_pages(self) -> None:
         """A quarter more pages, in one block: few allocations, none large enough to be a pause; on
@@ -103,7 +109,7 @@ class OrderedTree:
         new = block.address + size * np.arange(block.size // size)
         self._pages_at = np.concatenate([self._pages_at, new])
         self._put(PAGES, pa.py_buffer(self._pages_at).address)
-        self._put(CAPACITY, self._pages_at.size << PAGE_BITS)
+        self._put(CAPACITY, self._pages_at.size)
 
     def set_texts(self, addresses: Int64Array, sizes: Int64Array) -> None:
         """Where the texts are that text words name, by slot; to be told again when the arrays
@@ -180,7 +186,7 @@ class OrderedTree:
         order = None if groups.size < SORT_MIN else np.argsort(groups, kind="stable")
         asked = groups if order is None else groups[order]
         values, counts = np.empty(groups.size, np.int64), np.empty(groups.size, np.int64)
-        loops.ends(self._at, pa.py_buffer(asked).address, int(last), values, counts)
+        groups_of.ends(self._at, pa.py_buffer(asked).address, int(last), values, counts)
         return _as_asked(values, order), _as_asked(counts, order)
 
     def read(self, cursors: Int64Array) -> tuple[Keys, Int64Array]:
@@ -216,8 +222,35 @@ class OrderedTree:
         keys, order = _by_group(keys)
         words = keys.shape[1]
         ranks = np.empty(len(keys), np.int64)
-        loops.rank_up_to(self._at, pa.py_buffer(keys).address, words, 8 * words, most, ranks)
+        groups_of.rank_up_to(self._at, pa.py_buffer(keys).address, words, 8 * words, most, ranks)
         return _as_asked(ranks, order)
+
+    def rank_in_group(self, keys: Keys) -> tuple[Int64Array, Int64Array]:
+        """(rows below each key int64[n], rows below its group int64[n]); both at the price of one
+        where few rows of the group are below the key."""
+        keys, order = _by_group(self._checked(keys))
+        own, start = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        groups_of.rank_in_group(self._at, pa.py_buffer(keys).address, 8 * self.words, own, start)
+        far = np.flatnonzero(start < 0)
+        if far.size:
+            groups, which = np.unique(keys[far, 0], return_inverse=True)
+            start[far] = self.rank(groups.reshape(-1, 1))[which]
+        return _as_asked(own, order), _as_asked(start, order)
+
+    def heads(
+        self, groups: Int64Array, begin: Int64Array, end: int
+    ) -> tuple[Int64Array, Int64Array]:
+        """Of the rows of each group, in order from 0, those from begin[i] on and before `end`: (the
+        last words of their keys, one group behind the other; how many of each group int64[n]).
+        `end` should be small: rows are counted from the group's start. groups: ascending."""
+        groups = int64s(groups)
+        most = int(np.maximum(end - begin, 0).sum())
+        lasts = np.empty(min(most, self.total), np.int64)
+        lengths = np.empty(groups.size, np.int64)
+        found = groups_of.heads(
+            self._at, pa.py_buffer(groups).address, int64s(begin), end, lasts, lengths
+        )
+        return lasts[:found], lengths
 
     def bounds(self, keys: Keys) -> tuple[Int64Array, Int64Array]:
         """(rows below each key int64[n], rows not above it int64[n]): both ranks at the price of

@@ -9,25 +9,22 @@ from __future__ import annotations
 from streamsql.kernels.bits import load_i32, load_i64, store_i64
 from streamsql.kernels.jit import Array, Int, device, kernel
 from streamsql.kernels.ordered_nodes import (
-    CAPACITY,
     COUNTS,
     ENTRIES,
     ERROR,
-    FREE,
-    HEIGHT_MAX,
     KEYS,
     LEAVES,
     LEVEL,
-    MADE,
     NEGATIVE,
     NEXT,
     ORDER,
     ORDER_BITS,
+    PAGE_BITS,
     PATH,
-    PREVIOUS,
+    ROOT,
     SIZE,
-    TOGETHER,
     TOTAL,
+    USED,
     WORDS,
     at,
     bump,
@@ -35,29 +32,32 @@ from streamsql.kernels.ordered_nodes import (
     compare_keys,
     copy_down,
     descend,
-    leaves_of,
-    lower_slot,
+    entry_after,
+    entry_before,
+    has_room,
+    key_at,
     merge_up,
     open_slot,
     place,
+    slot_of,
     split_for,
-    upper_slot,
+)
+from streamsql.kernels.ordered_search import (
+    BEFORE,
+    LEAF,
+    PLACE_BYTES,
+    PLAIN_SEARCH,
+    RANKED,
+    SLOT,
+    TOGETHER,
+    WAY,
+    WAY_BYTES,
+    find_places,
+    stands,
 )
 
 FIRST_AT_LEAST, FIRST_ABOVE, LAST_AT_MOST, LAST_BELOW, EQUAL = range(5)
 """What `seek` looks for."""
-
-
-@device
-def _covers(t: Int, words: Int, base: Int, key: Int) -> bool:
-    """Whether the key surely belongs to this leaf: between its ends, or behind the last of all."""
-    size = load_i32(base + SIZE)
-    if size == 0:
-        return False
-    stride = 8 * words
-    if compare_keys(t, words, base + KEYS + stride * (size - 1), key) < 0:
-        return load_i32(base + NEXT) < 0
-    return compare_keys(t, words, base + KEYS, key) <= 0
 
 
 @kernel
@@ -67,85 +67,75 @@ def add(t: Int, keys: Int, weights: Array, start: Int, old: Array, new: Array) -
     old, new: int64[n], counts before and after. Returns where it stopped: n; or a key for which
     there may be too few nodes; or one whose count would fall below 0 (ERROR then says so).
     """
-    words, path = load_i64(t + WORDS), load_i64(t + PATH)
+    words = load_i64(t + WORDS)
     stride = 8 * words
-    depth = -1
-    for i in range(start, weights.size):
-        if load_i64(t + FREE) < 0 and load_i64(t + MADE) + HEIGHT_MAX > load_i64(t + CAPACITY):
+    i = start
+    while i < weights.size:
+        n = min(TOGETHER, weights.size - i)
+        find_places(t, keys + stride * i, stride, n, words, 1, 0, WAY)
+        done = _add_found(t, keys, weights, i, n, old, new)
+        i += done
+        if done == 0 or load_i64(t + ERROR):
             return i
-        key = keys + stride * i
-        if (i - start) % TOGETHER == 0:
-            leaves_of(t, key, stride, min(TOGETHER, weights.size - i), words, 1, 0)
-        if depth < 0 or not _covers(t, words, at(t, load_i64(path + 16 * depth)), key):
-            depth = descend(t, key)
-        leaf = at(t, load_i64(path + 16 * depth))
-        slot = lower_slot(t, words, leaf, key)
-        found = (
-            slot < load_i32(leaf + SIZE)
-            and compare_keys(t, words, leaf + KEYS + stride * slot, key) == 0
-        )
-        before = load_i64(leaf + COUNTS + 8 * slot) if found else 0
-        after = before + weights[i]
-        old[i] = before
-        new[i] = after
-        if after < 0:
-            store_i64(t + ERROR, NEGATIVE)
-            return i
-        if before == after:
-            continue
-        if not found:
-            if load_i32(leaf + SIZE) == ORDER:
-                split_for(t, key)
-                depth = descend(t, key)
-                leaf = at(t, load_i64(path + 16 * depth))
-                slot = lower_slot(t, words, leaf, key)
-            open_slot(leaf, slot, stride)
-            copy_down(key, leaf + KEYS + stride * slot, stride)
-            bump(t + ENTRIES, 1)
-        bump(t + TOTAL, weights[i])
-        store_i64(leaf + COUNTS + 8 * slot, after)
-        for d in range(depth):
-            counts = at(t, load_i64(path + 16 * d)) + COUNTS
-            bump(counts + 8 * load_i64(path + 16 * d + 8), weights[i])
-        if after == 0:
-            close_slot(leaf, slot, stride)
-            bump(t + ENTRIES, -1)
-            if load_i32(leaf + SIZE) < ORDER // 4:
-                merge_up(t, depth)
-                depth = -1
     return weights.size
 
 
 @device
-def _after(t: Int, node: Int, slot: Int) -> Int:
-    """Cursor of this place, or of the next leaf's first entry if the place is behind the leaf's
-    last."""
-    while node >= 0:
-        base = at(t, node)
-        if slot < load_i32(base + SIZE):
-            return (node << ORDER_BITS) + slot
-        node, slot = load_i32(base + NEXT), 0
-    return -1
-
-
-@device
-def _before(t: Int, node: Int, slot: Int) -> Int:
-    """Cursor of this place, or of the previous leaf's last entry if slot is -1."""
-    while node >= 0:
-        if slot >= 0:
-            return (node << ORDER_BITS) + slot
-        node = load_i32(at(t, node) + PREVIOUS)
-        if node >= 0:
-            slot = load_i32(at(t, node) + SIZE) - 1
-    return -1
-
-
-@device
-def place_in(t: Int, node: Int, key: Int, words: Int, above: Int) -> Int:
-    """First slot of a leaf whose key is not below `key`, or, with `above`, is above it; may be its
-    end."""
-    leaf = at(t, node)
-    return upper_slot(t, words, leaf, key) if above else lower_slot(t, words, leaf, key)
+def _add_found(t: Int, keys: Int, weights: Array, i: Int, n: Int, old: Array, new: Array) -> Int:
+    """`add` for the n keys from i on, whose places were found. Returns how many are done: where a
+    node is split or joined with another, the others must be looked for again."""
+    words, places, ways = load_i64(t + WORDS), load_i64(t + LEAVES), load_i64(t + PATH)
+    stride = 8 * words
+    depth = load_i32(at(t, load_i64(t + ROOT)) + LEVEL)
+    next_slot = 0
+    for j in range(n):
+        key, weight = keys + stride * (i + j), weights[i + j]
+        place, way = places + PLACE_BYTES * j, ways + WAY_BYTES * j
+        leaf = at(t, load_i64(place + LEAF))
+        slot = load_i64(place + SLOT)
+        if not stands(t, words, leaf, slot, key, 0):  # a key before it came or went
+            slot = next_slot
+            if not stands(t, words, leaf, slot, key, 0):
+                slot = slot_of(t, words, leaf, key, 0)
+        entry = leaf + KEYS + stride * slot
+        found = slot < load_i32(leaf + SIZE) and compare_keys(t, words, entry, key) == 0
+        before = load_i64(leaf + COUNTS + 8 * slot) if found else 0
+        after = before + weight
+        old[i + j] = before
+        new[i + j] = after
+        if after < 0:
+            store_i64(t + ERROR, NEGATIVE)
+            return j
+        if weight == 0:
+            continue
+        changed = not found and load_i32(leaf + SIZE) == ORDER
+        if changed:
+            if not has_room(t, depth):
+                return j
+            split_for(t, key)
+            depth = descend(t, key, way)
+            leaf = at(t, load_i64(way + 16 * depth))
+            slot = slot_of(t, words, leaf, key, 0)
+        if not found:
+            open_slot(leaf, slot, stride)
+            copy_down(key, leaf + KEYS + stride * slot, stride)
+            bump(t + ENTRIES, 1)
+        bump(t + TOTAL, weight)
+        store_i64(leaf + COUNTS + 8 * slot, after)
+        for d in range(depth):
+            counts = at(t, load_i64(way + 16 * d)) + COUNTS
+            bump(counts + 8 * load_i64(way + 16 * d + 8), weight)
+        next_slot = slot + 1
+        if after == 0:
+            close_slot(leaf, slot, stride)
+            next_slot = slot
+            bump(t + ENTRIES, -1)
+            if load_i32(leaf + SIZE) < ORDER // 4:
+                merge_up(t, way, depth)
+                changed = True
+        if changed:
+            return j + 1
+    return n
 
 
 @kernel
@@ -163,13 +153,14 @@ def seek(
     for i in range(cursors.size):
         key = keys + stride * i
         if i % TOGETHER == 0:
-            leaves_of(t, key, stride, min(TOGETHER, cursors.size - i), words, above, 0)
-        node = load_i64(leaves + 16 * (i % TOGETHER))
-        slot = place_in(t, node, key, words, above)
+            n = min(TOGETHER, cursors.size - i)
+            find_places(t, key, stride, n, words, above, above, PLAIN_SEARCH)
+        node = load_i64(leaves + PLACE_BYTES * (i % TOGETHER) + LEAF)
+        slot = load_i64(leaves + PLACE_BYTES * (i % TOGETHER) + SLOT)
         if mode in (LAST_AT_MOST, LAST_BELOW):
-            cursor = _before(t, node, slot - 1)
+            cursor = entry_before(t, node, slot - 1)
         else:
-            cursor = _after(t, node, slot)
+            cursor = entry_after(t, node, slot)
         if cursor >= 0:
             found = key_at(t, whole, cursor)
             if mode == EQUAL and compare_keys(t, words, found, key) != 0:
@@ -179,35 +170,6 @@ def seek(
                     cursor = -1
                     break
         cursors[i] = cursor
-
-
-@device
-def key_at(t: Int, stride: Int, cursor: Int) -> Int:
-    """Address of the key under a cursor."""
-    slot = cursor & (ORDER - 1)
-    return at(t, cursor >> ORDER_BITS) + KEYS + stride * slot
-
-
-@kernel
-def ends(t: Int, groups: Int, last: Int, values: Array, counts: Array) -> None:
-    """Of each group's first (or last) entry the word behind the group, and its count: int64[n]; 0
-    and 0 where the group has none. groups: address of int64[n]."""
-    leaves = load_i64(t + LEAVES)
-    whole = 8 * load_i64(t + WORDS)
-    for i in range(values.size):
-        key = groups + 8 * i
-        if i % TOGETHER == 0:
-            leaves_of(t, key, 8, min(TOGETHER, values.size - i), 1, last, 0)
-        node = load_i64(leaves + 16 * (i % TOGETHER))
-        slot = place_in(t, node, key, 1, last)
-        cursor = _before(t, node, slot - 1) if last != 0 else _after(t, node, slot)
-        values[i], counts[i] = 0, 0
-        if cursor >= 0:
-            found = key_at(t, whole, cursor)
-            if load_i64(found) == load_i64(key):
-                values[i] = load_i64(found + 8)
-                place = cursor & (ORDER - 1)
-                counts[i] = load_i64(at(t, cursor >> ORDER_BITS) + COUNTS + 8 * place)
 
 
 @kernel
@@ -239,9 +201,9 @@ def step(t: Int, cursors: Array, forward: Int, prefix: Int, out: Array) -> None:
             continue
         node, slot = c >> ORDER_BITS, c & (ORDER - 1)
         if forward:
-            to = _after(t, node, slot + 1)
+            to = entry_after(t, node, slot + 1)
         else:
-            to = _before(t, node, slot - 1)
+            to = entry_before(t, node, slot - 1)
         if to < 0:
             continue
         a, b = key_at(t, stride, c), key_at(t, stride, to)
@@ -262,38 +224,14 @@ def rank(t: Int, keys: Int, words: Int, above: Int, stride: Int, ranks: Array) -
     for i in range(ranks.size):
         key = keys + stride * i
         if i % TOGETHER == 0:
-            leaves_of(t, key, stride, min(TOGETHER, ranks.size - i), words, above, 1)
-        node = load_i64(leaves + 16 * (i % TOGETHER))
-        total = load_i64(leaves + 16 * (i % TOGETHER) + 8)
-        counts = at(t, node) + COUNTS
-        for slot in range(place_in(t, node, key, words, above)):
+            n = min(TOGETHER, ranks.size - i)
+            find_places(t, key, stride, n, words, above, above, RANKED)
+        place = leaves + PLACE_BYTES * (i % TOGETHER)
+        total = load_i64(place + BEFORE)
+        counts = at(t, load_i64(place + LEAF)) + COUNTS
+        for slot in range(load_i64(place + SLOT)):
             total += load_i64(counts + 8 * slot)
         ranks[i] = total
-
-
-@kernel
-def rank_up_to(t: Int, keys: Int, words: Int, stride: Int, most: Int, ranks: Array) -> None:
-    """ranks[i] = sum of the counts of the entries of key i's group (its first word) below it, or
-    `most` if that is less: counted backwards, from entries that are near one another."""
-    leaves = load_i64(t + LEAVES)
-    whole = 8 * load_i64(t + WORDS)
-    for i in range(ranks.size):
-        key = keys + stride * i
-        if i % TOGETHER == 0:
-            leaves_of(t, key, stride, min(TOGETHER, ranks.size - i), words, 0, 0)
-        node = load_i64(leaves + 16 * (i % TOGETHER))
-        slot = place_in(t, node, key, words, 0)
-        total = 0
-        while total < most:
-            cursor = _before(t, node, slot - 1)
-            if cursor < 0:
-                break
-            node, slot = cursor >> ORDER_BITS, cursor & (ORDER - 1)
-            base = at(t, node)
-            if load_i64(base + KEYS + whole * slot) != load_i64(key):
-                break
-            total += load_i64(base + COUNTS + 8 * slot)
-        ranks[i] = min(total, most)
 
 
 @kernel
@@ -307,13 +245,14 @@ def bounds(t: Int, keys: Int, words: Int, stride: Int, low: Array, high: Array) 
     for i in range(low.size):
         key = keys + stride * i
         if i % TOGETHER == 0:
-            leaves_of(t, key, stride, min(TOGETHER, low.size - i), words, 0, 1)
+            find_places(t, key, stride, min(TOGETHER, low.size - i), words, 0, 0, RANKED)
         if i > 0 and compare_keys(t, words, key - stride, key) == 0:
             low[i], high[i] = low[i - 1], high[i - 1]
             continue
-        leaf = at(t, load_i64(leaves + 16 * (i % TOGETHER)))
-        total = load_i64(leaves + 16 * (i % TOGETHER) + 8)
-        start, end = lower_slot(t, words, leaf, key), upper_slot(t, words, leaf, key)
+        place = leaves + PLACE_BYTES * (i % TOGETHER)
+        leaf = at(t, load_i64(place + LEAF))
+        total = load_i64(place + BEFORE)
+        start, end = load_i64(place + SLOT), slot_of(t, words, leaf, key, 1)
         for slot in range(start):
             total += load_i64(leaf + COUNTS + 8 * slot)
         low[i] = total
@@ -322,7 +261,7 @@ def bounds(t: Int, keys: Int, words: Int, stride: Int, low: Array, high: Array) 
         after = load_i32(leaf + NEXT)
         if end == load_i32(leaf + SIZE) and after >= 0:
             leaf = at(t, after)
-            end = upper_slot(t, words, leaf, key)
+            end = slot_of(t, words, leaf, key, 1)
             for slot in range(end):
                 total += load_i64(leaf + COUNTS + 8 * slot)
             if end == load_i32(leaf + SIZE):
@@ -372,7 +311,7 @@ def span(
             out_entry[m] = c
             out_probe[m] = i
             m += 1
-            c = _after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)
+            c = entry_after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)
         i += 1
         c = -2
     resume[0], resume[1] = i, -2
@@ -385,7 +324,7 @@ def bound_words(t: Int, word: Int, out: Array) -> Int:
     there are. Such a key may be that of an entry that is gone."""
     stride = 8 * load_i64(t + WORDS)
     n = 0
-    for node in range(load_i64(t + MADE)):
+    for node in range(load_i64(t + USED) << PAGE_BITS):
         base = at(t, node)
         if load_i32(base + LEVEL) == 0:
             continue
@@ -404,4 +343,4 @@ def walk(t: Int, first: Int, cursors: Array) -> None:
     for i in range(cursors.size):
         cursors[i] = c
         if c >= 0:
-            c = _after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)
+            c = entry_after(t, c >> ORDER_BITS, (c & (ORDER - 1)) + 1)

@@ -1,18 +1,21 @@
 """Nodes of the ordered tree: a B+-tree over keys of several int64 words, with counts and ranks.
 
 A node is `node_bytes(words)` bytes on a page; node number -> address by the table `pages`. Layout:
-size int32, level int32 (0 = leaf), next leaf int32, previous leaf int32, counts int64[64]
-(leaf: the entry's count; else the sum below the child), children int32[64], keys
-int64[64 * words] (not leaf: a lower bound of the child's keys).
+counts int64[64] (leaf: the entry's count; else the sum below the child), children int32[64], size
+int32, level int32 (0 = leaf), next leaf int32, previous leaf int32, keys int64[64 * words] (not
+leaf: a lower bound of the child's keys). What a search reads lies together, and inner nodes have
+pages of their own, so that they are few pages: a large tree waits for page tables as long as for
+the nodes.
 
 Keys below a node's first key belong to its first child.
 
-A tree is known by the address `t` of its head, int64[16]: what changes (root, nodes made, head of
-the free nodes, entries, total count, error), then where things are: the table of pages and how
-many nodes they hold, the size of a node, the words of a key, their kinds (int64 a word), the
-addresses and sizes of the texts that text words name (`text_pool`), and two scratch arrays: for the
-way from root to leaf, (node, slot) by level, and for `leaves_of`. Only addresses are passed on:
-numba counts references to arrays at every call, which costs more than a comparison.
+A tree is known by the address `t` of its head, int64[24]: what changes (root, entries, total
+count, error, pages in use; first free leaf and inner node, next leaf and inner node never used, the
+start of a page if a new one is needed), then where things are: the table of pages and how
+many there are, the size of a node, the words of a key, their kinds (int64 a word), the
+addresses and sizes of the texts that text words name (`text_pool`), and two scratch arrays, for the
+ways from root to leaf and the places that searches find (`ordered_search`). Only addresses are
+passed on: numba counts references to arrays at every call, which costs more than a comparison.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from streamsql.kernels.bits import (
     load_i64,
     load_u8,
     load_u64,
-    prefetch,
     store_i32,
     store_i64,
 )
@@ -32,17 +34,17 @@ ORDER = 64  # entries a node
 ORDER_BITS = 6
 PAGE_BITS = 6  # nodes a page
 PAGE_MASK = (1 << PAGE_BITS) - 1
-SIZE, LEVEL, NEXT, PREVIOUS, COUNTS = 0, 4, 8, 12, 16
+COUNTS = 0
 CHILDREN = COUNTS + 8 * ORDER
-KEYS = CHILDREN + 4 * ORDER
+SIZE = CHILDREN + 4 * ORDER
+LEVEL, NEXT, PREVIOUS, KEYS = SIZE + 4, SIZE + 8, SIZE + 12, SIZE + 16
 HEIGHT_MAX = 16
 
-ROOT, MADE, FREE, ENTRIES, TOTAL, ERROR = (8 * i for i in range(6))
+ROOT, ENTRIES, TOTAL, ERROR, USED, FREE, FREE_INNER, FRESH, FRESH_INNER = (8 * i for i in range(9))
 PAGES, CAPACITY, BYTES, WORDS, KINDS, TEXTS, TEXT_SIZES, PATH, LEAVES = (
-    8 * i for i in range(6, 15)
+    8 * i for i in range(9, 18)
 )
-HEAD_WORDS = 16
-TOGETHER = 16  # keys whose leaves are looked for at once
+HEAD_WORDS = 24
 OK, NEGATIVE = 0, 1
 
 PLAIN, TEXT, TEXT_DESCENDING = 0, 1, 2
@@ -103,47 +105,39 @@ def compare_keys(t: Int, words: Int, a: Int, b: Int) -> Int:
 
 
 @device
-def lower_slot(t: Int, words: Int, base: Int, key: Int) -> Int:
-    """First slot of the node whose key is not below `key` (its size if none).
-
-    words: compare only the first so many words of the keys (here and below).
-    """
-    low, high = 0, load_i32(base + SIZE)
-    stride = 8 * load_i64(t + WORDS)
-    while low < high:
-        middle = (low + high) >> 1
-        if compare_keys(t, words, base + KEYS + middle * stride, key) < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def narrowed(
+    t: Int, words: Int, base: Int, key: Int, above: Int, slot: Int, step: Int, last: Int
+) -> Int:
+    """Go on with the search for the first slot whose key is not below `key` (with `above`: is
+    above it), which is at least `slot` and less than 2 * step further; stop after the step
+    `last`."""
+    size, stride = load_i32(base + SIZE), 8 * load_i64(t + WORDS)
+    keys = base + KEYS - stride
+    first, plain = load_i64(key), load_i64(load_i64(t + KINDS)) == PLAIN
+    while step >= last:
+        to = slot + step
+        own = load_i64(keys + stride * to)
+        below = own < first
+        if own == first or not plain:
+            below = compare_keys(t, words, keys + stride * to, key) < above
+        slot = to if (to <= size) & below else slot
+        step >>= 1
+    if slot < ORDER - 1 or size < ORDER or last > 1:
+        return slot
+    return slot + 1 if compare_keys(t, words, keys + stride * ORDER, key) < above else slot
 
 
 @device
-def upper_slot(t: Int, words: Int, base: Int, key: Int) -> Int:
-    """First slot of the node whose key is above `key` (its size if none)."""
-    low, high = 0, load_i32(base + SIZE)
-    stride = 8 * load_i64(t + WORDS)
-    while low < high:
-        middle = (low + high) >> 1
-        if compare_keys(t, words, base + KEYS + middle * stride, key) <= 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def slot_of(t: Int, words: Int, base: Int, key: Int, above: Int) -> Int:
+    """First slot of a node whose key is not below `key` or, with `above` = 1, is above it; its size
+    if there is none. words: keys are compared by their first so many words."""
+    return narrowed(t, words, base, key, above, 0, ORDER // 2, 1)
 
 
 @device
 def child_slot(t: Int, words: Int, base: Int, key: Int) -> Int:
     """Slot of the child that `key` belongs to."""
-    slot = lower_slot(t, words, base, key)
-    stride = 8 * words
-    if (
-        slot < load_i32(base + SIZE)
-        and compare_keys(t, words, base + KEYS + slot * stride, key) == 0
-    ):
-        return slot
-    return max(slot - 1, 0)
+    return max(slot_of(t, words, base, key, 1) - 1, 0)
 
 
 @device
@@ -209,14 +203,30 @@ def _move(source: Int, start: Int, target: Int, to: Int, n: Int, stride: Int) ->
 
 
 @device
+def has_room(t: Int, levels: Int) -> bool:
+    """Whether the pages suffice to split a leaf and all inner nodes above it, so many levels, and
+    to put a root on top."""
+    pages = load_i64(t + USED)
+    if load_i64(t + FREE) < 0 and load_i64(t + FRESH) & PAGE_MASK == 0:
+        pages += 1
+    if -load_i64(t + FRESH_INNER) & PAGE_MASK < levels + 1:
+        pages += 1
+    return pages <= load_i64(t + CAPACITY)
+
+
+@device
 def make(t: Int, level: Int) -> Int:
     """Number of an empty node; the caller has seen to it that there is room."""
-    node = load_i64(t + FREE)
+    kind = 8 if level > 0 else 0
+    node = load_i64(t + FREE + kind)
     if node >= 0:
-        store_i64(t + FREE, load_i32(at(t, node) + NEXT))
+        store_i64(t + FREE + kind, load_i32(at(t, node) + NEXT))
     else:
-        node = load_i64(t + MADE)
-        bump(t + MADE, 1)
+        node = load_i64(t + FRESH + kind)
+        if node & PAGE_MASK == 0:
+            node = load_i64(t + USED) << PAGE_BITS
+            bump(t + USED, 1)
+        store_i64(t + FRESH + kind, node + 1)
     base = at(t, node)
     store_i32(base + SIZE, 0)
     store_i32(base + LEVEL, level)
@@ -229,14 +239,15 @@ def make(t: Int, level: Int) -> Int:
 def _free(t: Int, node: Int) -> None:
     """Give a node back; leaves first leave the chain of leaves."""
     base = at(t, node)
-    if load_i32(base + LEVEL) == 0:
+    kind = 8 if load_i32(base + LEVEL) > 0 else 0
+    if kind == 0:
         after, before = load_i32(base + NEXT), load_i32(base + PREVIOUS)
         if after >= 0:
             store_i32(at(t, after) + PREVIOUS, before)
         if before >= 0:
             store_i32(at(t, before) + NEXT, after)
-    store_i32(base + NEXT, load_i64(t + FREE))
-    store_i64(t + FREE, node)
+    store_i32(base + NEXT, load_i64(t + FREE + kind))
+    store_i64(t + FREE + kind, node)
 
 
 @device
@@ -302,11 +313,10 @@ def split_for(t: Int, key: Int) -> None:
 
 
 @device
-def merge_up(t: Int, depth: Int) -> None:
-    """After a removal from the leaf at the end of `path`: join nodes that have become small with a
-    neighbour, from the leaf up. depth: of the leaf."""
+def merge_up(t: Int, path: Int, depth: Int) -> None:
+    """After a removal from the leaf at the end of a way: join nodes that have become small with a
+    neighbour, from the leaf up. path: address of (node, slot) by level; depth: of the leaf."""
     stride = 8 * load_i64(t + WORDS)
-    path = load_i64(t + PATH)
     while depth > 0:
         node = load_i64(path + 16 * depth)
         a = at(t, node)
@@ -343,10 +353,10 @@ def merge_up(t: Int, depth: Int) -> None:
 
 
 @device
-def descend(t: Int, key: Int) -> Int:
-    """Way from the root to the leaf the key belongs to: path = (node, slot) by level. Returns the
-    depth of the leaf, whose slot is left open."""
-    words, path = load_i64(t + WORDS), load_i64(t + PATH)
+def descend(t: Int, key: Int, path: Int) -> Int:
+    """Write the way from the root to the leaf the key belongs to: (node, slot) by level. Returns
+    the depth of the leaf, whose slot is left open."""
+    words = load_i64(t + WORDS)
     node, depth = load_i64(t + ROOT), 0
     while True:
         store_i64(path + 16 * depth, node)
@@ -357,60 +367,6 @@ def descend(t: Int, key: Int) -> Int:
         store_i64(path + 16 * depth + 8, slot)
         node = load_i32(p + CHILDREN + 4 * slot)
         depth += 1
-
-
-@device
-def _still_below(t: Int, words: Int, base: Int, slot: Int, key: Int, above: Int) -> bool:
-    """Whether the search for `key` goes on below the child that the one before it went to."""
-    stride = 8 * load_i64(t + WORDS)
-    bound = base + KEYS + stride * slot
-    if slot > 0:
-        order = compare_keys(t, words, bound, key)
-        if order > 0 or (order == 0 and above == 0):
-            return False
-    if slot + 1 >= load_i32(base + SIZE):
-        return True
-    order = compare_keys(t, words, bound + stride, key)
-    return order > 0 or (order == 0 and above == 0)
-
-
-@device
-def leaves_of(t: Int, key: Int, stride: Int, n: Int, words: Int, above: Int, ranked: Int) -> None:
-    """Where keys not below each of n <= TOGETHER keys begin, or, with `above`, keys above it:
-    (leaf, rows before the leaf; 0 unless `ranked`) by key in the scratch array LEAVES. The place
-    may be the leaf's end.
-
-    All keys go down level by level, so that the nodes of a level come from memory at the same time,
-    and the leaves are on their way when this returns: a large tree would else be waited for at
-    every node. Keys in order are best. key: address of the first; stride: bytes from key to key;
-    words: keys are compared by their first so many words.
-    """
-    out = load_i64(t + LEAVES)
-    root = load_i64(t + ROOT)
-    for j in range(n):
-        store_i64(out + 16 * j, root)
-        store_i64(out + 16 * j + 8, 0)
-    for _ in range(load_i32(at(t, root) + LEVEL)):
-        last, slot, child, before = -1, 0, 0, 0
-        for j in range(n):
-            node = load_i64(out + 16 * j)
-            p = at(t, node)
-            own = key + stride * j
-            if node != last or not _still_below(t, words, p, slot, own, above):
-                last = node
-                slot = upper_slot(t, words, p, own) if above else lower_slot(t, words, p, own)
-                slot = max(slot - 1, 0)
-                child = load_i32(p + CHILDREN + 4 * slot)
-                c = at(t, child)
-                for line in range(0, KEYS + 8 * load_i64(t + WORDS) * ORDER, 64):
-                    prefetch(c + line)
-                if ranked:
-                    before = 0
-                    for s in range(slot):
-                        before += load_i64(p + COUNTS + 8 * s)
-            store_i64(out + 16 * j, child)
-            if ranked:
-                store_i64(out + 16 * j + 8, load_i64(out + 16 * j + 8) + before)
 
 
 @device
@@ -428,3 +384,34 @@ def place(t: Int, rank: Int) -> tuple[Int, Int]:
         if load_i32(base + LEVEL) == 0:
             return node, slot
         node = load_i32(base + CHILDREN + 4 * slot)
+
+
+@device
+def entry_after(t: Int, node: Int, slot: Int) -> Int:
+    """Cursor of this place, or of the next leaf's first entry if the place is behind the leaf's
+    last."""
+    while node >= 0:
+        base = at(t, node)
+        if slot < load_i32(base + SIZE):
+            return (node << ORDER_BITS) + slot
+        node, slot = load_i32(base + NEXT), 0
+    return -1
+
+
+@device
+def entry_before(t: Int, node: Int, slot: Int) -> Int:
+    """Cursor of this place, or of the previous leaf's last entry if slot is -1."""
+    while node >= 0:
+        if slot >= 0:
+            return (node << ORDER_BITS) + slot
+        node = load_i32(at(t, node) + PREVIOUS)
+        if node >= 0:
+            slot = load_i32(at(t, node) + SIZE) - 1
+    return -1
+
+
+@device
+def key_at(t: Int, stride: Int, cursor: Int) -> Int:
+    """Address of the key under a cursor."""
+    slot = cursor & (ORDER - 1)
+    return at(t, cursor >> ORDER_BITS) + KEYS + stride * slot

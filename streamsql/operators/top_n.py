@@ -122,8 +122,10 @@ class TopN(Operator):
         if self.prune:
             self._drop_behind(np.unique(parts))
         shrunk = np.unique(parts[by < 0])
+        if not self.ranking.offset:  # what is in front of the first change stays
+            shrunk = np.intersect1d(shrunk, active[start == 0], assume_unique=True)
         if shrunk.size:
-            self.parts.free(shrunk[self.index.size(shrunk) == 0])
+            self.parts.free(shrunk[self.index.first(shrunk) < 0])
         return out
 
     def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -150,6 +152,13 @@ class TopN(Operator):
 
     def _shown(self, parts: Int64Array, start: Int64Array) -> tuple[Int64Array, Int64Array]:
         """(row slots, numbers) of what these partitions show from the place `start` on."""
+        limit = self.ranking.limit
+        if self.ranking.function == "row_number" and limit <= NEAR_PLACES:
+            slots, length = self.index.heads(parts, start, limit)
+            if not self.ranking.numbered:
+                return slots, np.zeros(slots.size, np.int64)
+            ahead = start - (np.cumsum(length) - length)
+            return slots, np.arange(1, slots.size + 1) + np.repeat(ahead, length)
         first, last = self.index.bounds(parts)
         end = self._end(parts, last - first)
         length = np.maximum(end - start, 0)

@@ -132,7 +132,12 @@ class OrderedIndex:
 
         Raises: NegativeWeight (XX001) when a count would fall below 0.
         """
-        keys = self.keys(groups, values, ties)
+        return self.add_keys(self.keys(groups, values, ties), weights)
+
+    def add_keys(
+        self, keys: npt.NDArray[np.int64], weights: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """`add` of what `keys` has made."""
         try:
             old, new = self._tree.add(keys, weights)
         except BaseException:
@@ -267,6 +272,9 @@ class OrderedIndex:
         keys = self.keys(groups, values, ties)
         words = self._words if ties is not None else self.peer_words
         try:
+            if words == self._words and not peers:
+                below, start = self._tree.rank_in_group(keys)
+                return below - start
             below = self._tree.rank(keys[:, :words], above=peers)
             return below - self._tree.rank(groups.reshape(-1, 1))
         finally:
@@ -286,6 +294,13 @@ class OrderedIndex:
             return self._tree.rank_up_to(keys[:, :words], most)
         finally:
             self._release(keys)
+
+    def heads(
+        self, groups: Int64Array, begin: Int64Array, end: int
+    ) -> tuple[Int64Array, Int64Array]:
+        """(ties of each group's rows begin[i] to end - 1, as many as there are, one group behind
+        the other; how many of each group int64[n]). groups: ascending; `end` should be small."""
+        return self._tree.heads(groups, begin, end)
 
     def prefix_rank(self, values: Sequence[pa.Array], *, above: bool = False) -> int:
         """Rows of group 0 whose first columns are below these values (arrays of one); `above`: not
@@ -326,12 +341,10 @@ class OrderedIndex:
         keys = self.keys(groups, values, ties)
         tree = self._tree
         try:
-            own = tree.rank(keys)
+            own, start = tree.rank_in_group(keys)
             first, last = own, own
             if peers:
                 first, last = tree.bounds(keys[:, : self.peer_words])
-            distinct, which = np.unique(groups, return_inverse=True)
-            start = tree.rank(distinct.reshape(-1, 1))[which]
             return Places(own, first, last, start, start + sizes)
         finally:
             self._release(keys)

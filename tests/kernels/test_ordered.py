@@ -39,9 +39,9 @@ def validate(tree: OrderedTree) -> None:
         page = tree._pages_at[n >> nodes.PAGE_BITS] + (n & nodes.PAGE_MASK) * stride
         raw = np.frombuffer(ctypes.string_at(int(page), stride), np.uint8)
         counts = raw[nodes.COUNTS : nodes.CHILDREN].view(np.int64)
-        children = raw[nodes.CHILDREN : KEYS].view(np.int32)
+        children = raw[nodes.CHILDREN : SIZE].view(np.int32)
         return (
-            *raw[:16].view(np.int32),
+            *raw[SIZE:KEYS].view(np.int32),
             counts,
             children,
             raw[KEYS:].view(np.int64).reshape(-1, words),
@@ -71,10 +71,14 @@ def validate(tree: OrderedTree) -> None:
         assert node(left)[2] == right
         assert node(right)[3] == left
     assert node(leaves[0])[3] == node(leaves[-1])[2] == -1
-    free, at = 0, int(head[nodes.FREE // 8])
-    while at >= 0:
-        free, at = free + 1, int(node(at)[2])
-    assert free + len(seen) == head[nodes.MADE // 8]
+    unused = 0
+    assert head[nodes.USED // 8] <= head[nodes.CAPACITY // 8] == tree._pages_at.size
+    for free, fresh in ((nodes.FREE, nodes.FRESH), (nodes.FREE_INNER, nodes.FRESH_INNER)):
+        at = int(head[free // 8])
+        while at >= 0:
+            unused, at = unused + 1, int(node(at)[2])
+        unused += -int(head[fresh // 8]) & nodes.PAGE_MASK  # what is left of its page
+    assert unused + len(seen) == head[nodes.USED // 8] << nodes.PAGE_BITS
 
 
 class Model:
@@ -154,7 +158,8 @@ def test_every_order_of_insertion_and_deletion(order: str) -> None:
     validate(tree)
     assert tree.dump()[0].ravel().tolist() == list(range(n))
     if order == "up":
-        assert tree.nbytes < 2 * n * 20  # keys that come in order fill their nodes
+        page = nodes.node_bytes(1) << nodes.PAGE_BITS  # of inner nodes
+        assert tree.nbytes - page < 2 * n * 20  # keys that come in order fill their nodes
     for i in range(0, n, 200):
         tree.add(keys[i : i + 200], -np.ones(200, np.int64))
         if i % 1000 == 0:
@@ -222,6 +227,11 @@ def check_questions(
     inside = tree.rank(question) - tree.rank(question[:, :1])
     for most in (1, 3, 40, 2000):
         assert tree.rank_up_to(question, most).tolist() == np.minimum(inside, most).tolist()
+    if words == tree.words:
+        own, start = tree.rank_in_group(question)
+        assert own.tolist() == tree.rank(question).tolist()
+        assert start.tolist() == tree.rank(question[:, :1]).tolist()
+    check_heads(tree, model, sorted({r[0] for r in rows}))
     both = [tree.rank(question).tolist(), tree.rank(question, above=True).tolist()]
     assert [side.tolist() for side in tree.bounds(question)] == both
     flat = [k for k in ordered for _ in range(model.counts[k])]
@@ -249,6 +259,20 @@ def check_questions(
         assert [tuple(k) for k in forth.tolist()][:-1] == ordered[1:]
         back, _ = tree.read(tree.step(everything, False))
         assert [tuple(k) for k in back.tolist()][1:] == ordered[:-1]
+
+
+def check_heads(tree: OrderedTree, model: Model, groups: list[int]) -> None:
+    """The first rows of groups, each from another row on."""
+    last: dict[int, list[int]] = {g: [] for g in groups}
+    for key in sorted(model.counts):
+        if key[0] in last:
+            last[key[0]] += [key[-1]] * model.counts[key]
+    begin = np.array([i % 3 for i in range(len(groups))], np.int64)
+    for end in (0, 1, 3, 100):
+        found, lengths = tree.heads(np.array(groups, np.int64), begin, end)
+        expected = [last[g][b:end] for g, b in zip(groups, begin.tolist(), strict=True)]
+        assert lengths.tolist() == [len(e) for e in expected]
+        assert found.tolist() == [v for e in expected for v in e]
 
 
 def test_count_below_zero_is_refused() -> None:
