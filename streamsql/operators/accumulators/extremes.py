@@ -94,15 +94,19 @@ class Multiset(OrderedValues, Accumulator):
             kept = np.flatnonzero(np.asarray(column.is_valid()))
             column, slots = column.take(pa.array(kept)), slots[kept]
             weights = weights[kept] if weights.size else weights
-        loops.count_valid(cells, self.at, slots, weights, 0, 0)
-        if self.follows:
-            return
-        counts = weights if weights.size else ones(slots.size)
-        if weights.size > 1:
+        if weights.size > 1 and bool((weights < 0).any()):
             # a value may be taken back before it comes, within one tick
-            order = np.argsort(counts < 0, kind="stable")
-            slots, counts, column = slots[order], counts[order], column.take(pa.array(order))
-        self.held.add(slots, [column], counts)
+            order = np.argsort(weights < 0, kind="stable")
+            slots, weights, column = slots[order], weights[order], column.take(pa.array(order))
+        self._count(cells, slots, weights, column)
+
+    def _count(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array
+    ) -> None:
+        """Take in values that are not NULL, those that come first."""
+        loops.count_valid(cells, self.at, slots, weights, 0, 0)
+        if not self.follows:
+            self.held.add(slots, [column], weights if weights.size else ones(slots.size))
 
     def merge(self, cells: Cells, slots: Int64Array, part: Cells) -> None:
         raise NotImplementedError("ordered multisets are not merged")
@@ -128,19 +132,36 @@ class Multiset(OrderedValues, Accumulator):
 class OrderedWord(Multiset):
     """MIN and MAX under deletes of numbers, dates and times: the cell holds the value's word.
 
-    State:    [count, word] a group, beside `held`.
+    State:    [count, word] a group, beside `held`, which is asked only where a value went that is
+              the one shown.
     """
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
         self.real = call.args[0].type.is_float
+        self.sign = 1 if self.latest else -1
+        self._stale: list[Int64Array] = []
 
     def shown_by(self) -> Sequence[tuple[int, bool]]:
         return ((self.at, True), (self.at + 1, False))
 
+    def _count(
+        self, cells: Cells, slots: Int64Array, weights: Int64Array, column: pa.Array
+    ) -> None:
+        keys = self.held.keys(slots, [column])
+        stale = np.empty(slots.size, np.int64)
+        found = loops.extreme_word(cells, self.at, slots, weights, keys, self.sign, stale)
+        if found:
+            self._stale.append(stale[:found])
+        if not self.follows:
+            self.held.add_keys(keys, weights if weights.size else ones(slots.size))
+
     def settle(self, cells: Cells, touched: Int64Array) -> None:
-        words, _ = self.held.end_words(touched, self.latest)
-        loops.scatter(cells, self.at + 1, touched, words)
+        if self._stale:
+            stale = np.unique(np.concatenate(self._stale))
+            self._stale.clear()
+            words, _ = self.held.end_words(stale, self.latest)
+            loops.scatter(cells, self.at + 1, stale, words)
 
     def result(self, cells: Cells) -> pa.Array:
         if not self.real:

@@ -84,6 +84,35 @@ def count_valid(
 
 
 @kernel
+def extreme_word(
+    cells: Cells, at: int, slots: Any, weights: Any, keys: Any, sign: int, stale: Any
+) -> int:
+    """Lanes [count, word]: the smallest (sign -1) or largest (1) word; no rows = word 0.
+
+    keys: int64[n, 2], each row's word behind its group; of rows of one tick those that come are
+    first. stale: int64[n], groups that lost a row which holds their word: whether another one
+    holds it too, or which word is the next, others must tell. Returns how many they are.
+    """
+    weighted = weights.size > 0
+    found = 0
+    for i in range(slots.size):
+        s, word = slots[i], keys[i, 1]
+        w = weights[i] if weighted else 1
+        before = cells[s, at]
+        cells[s, at] = before + w
+        if before + w == 0:
+            cells[s, at + 1] = 0
+        elif w > 0:
+            shown = cells[s, at + 1]
+            if before == 0 or (word > shown if sign > 0 else word < shown):
+                cells[s, at + 1] = word
+        elif word == cells[s, at + 1]:
+            stale[found] = s
+            found += 1
+    return found
+
+
+@kernel
 def add_int64(
     cells: Cells, at: int, slots: Any, weights: Any,
     address: int, width: int, valid: int, valid_offset: int,
