@@ -267,16 +267,13 @@ class Session(Operator):
     ) -> list[Delta]:  # fmt: skip
         """Changed rows in sessions that kept their bounds."""
         b = self.bounds
-        size = b.slots + 1
-        is_fresh, is_moved = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        is_fresh[fresh], is_moved[moved] = True, True
         out = []
-        quiet = np.flatnonzero(~is_moved[was_in])
+        quiet = np.flatnonzero(~np.isin(was_in, moved, kind="sort"))
         if quiet.size:
             sessions, rows = was_in[quiet], before.only(quiet)
             out.append(self._as_delta(sessions, rows.slots, rows.new - rows.old))
         now_in = b.locate(came.parts, came.times)
-        quiet = np.flatnonzero(~is_fresh[now_in])
+        quiet = np.flatnonzero(~np.isin(now_in, fresh, kind="sort"))
         if quiet.size:
             rows = came.only(quiet)
             out.append(self._as_delta(now_in[quiet], rows.slots, rows.new))

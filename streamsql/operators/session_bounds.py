@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.circuit.operator import State
@@ -25,6 +26,11 @@ rows."""
 _BY_SESSION = (
     "first", "last", "older", "newer", "parent", "stamp", "old_first", "old_last", "part_of",
 )  # fmt: skip
+"""In this order side by side, as `loops.sessions` knows."""
+
+
+CACHED_BYTES = 1 << 20
+"""Sessions that need not be asked for in advance."""
 
 
 class SessionBounds:
@@ -43,8 +49,7 @@ class SessionBounds:
         self.partitions = Groups(partition_schema, range(len(partition_schema)), 2)
         self.head = np.full(64, loops.NONE, np.int64)
         self.floor = np.full(64, NO_TIME, np.int64)
-        for name in _BY_SESSION:
-            setattr(self, name, np.zeros(64, np.int64))
+        self._keep(np.zeros((64, len(_BY_SESSION)), np.int64))
         self.free = np.zeros(64, np.int64)
         self.numbers = np.zeros(3, np.int64)
         self.tick = 0
@@ -74,8 +79,17 @@ class SessionBounds:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        by_session = len(_BY_SESSION) * self.first.nbytes
+        by_session = self._sessions.nbytes
         return int(self.partitions.nbytes + by_session + self.head.nbytes + self.floor.nbytes)
+
+    def _keep(self, sessions: npt.NDArray[np.int64]) -> None:
+        """What is known by session, int64[slots, names]: of one session side by side, because to
+        fetch nine places of a large state costs nine times as much as to fetch one."""
+        self._sessions = sessions
+        near = sessions.nbytes <= CACHED_BYTES
+        self._address = 0 if near else pa.py_buffer(sessions).address
+        for i, name in enumerate(_BY_SESSION):
+            setattr(self, name, sessions[:, i])
 
     # --- rows ----------------------------------------------------------------------------------
     def partition_slots(self, keys: pa.RecordBatch) -> Int64Array:
@@ -105,7 +119,7 @@ class SessionBounds:
             self.head, self.floor,
             self.first, self.last, self.older, self.newer, self.parent, self.stamp,
             self.old_first, self.old_last, self.part_of,
-            self.free, self.numbers, touched, out,
+            self.free, self.numbers, touched, out, self._address,
         )  # fmt: skip
         loops.resolve(out, self.parent)
         touched = touched[: self.numbers[loops.TOUCHED]]
@@ -159,7 +173,7 @@ class SessionBounds:
     def locate(self, parts: Int64Array, times: Int64Array) -> Int64Array:
         """The session that spans each time, or -1."""
         out = np.empty(times.size, np.int64)
-        loops.locate(parts, times, self.head, self.first, self.last, self.older, out)
+        loops.locate(parts, times, self.head, self.first, self.last, self.older, out, self._address)
         return out
 
     def touch(self, slots: Int64Array) -> Int64Array:
@@ -174,8 +188,9 @@ class SessionBounds:
     def _room(self, sessions: int) -> None:
         if sessions > self.first.size:
             size = max(sessions, 2 * self.first.size)
-            for name in _BY_SESSION:
-                setattr(self, name, _extended(getattr(self, name), size, 0))
+            longer = np.zeros((size, len(_BY_SESSION)), np.int64)
+            longer[: self.first.size] = self._sessions
+            self._keep(longer)
 
     def release(self, slots: Int64Array) -> None:
         """Give the slots of sessions back that are in no list any more."""
@@ -269,7 +284,7 @@ class SessionBounds:
     def save(self) -> State:
         """Partitions and sessions by slot."""
         n, m = self.slots, self.partitions.index.num_slots
-        by_session = {name: getattr(self, name)[:n] for name in _BY_SESSION}
+        by_session = {name: getattr(self, name)[:n].copy() for name in _BY_SESSION}
         return {
             **saved.nest("partitions", self.partitions.save()),
             "sessions": saved.columns(**by_session),

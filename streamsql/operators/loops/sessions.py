@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from streamsql.kernels.bits import load_i64, prefetch
 from streamsql.kernels.jit import Int, device, kernel
 
 NONE = -1
@@ -17,6 +20,10 @@ NO_TIME = -(2**63)
 
 FRESH, FREE, TOUCHED = 0, 1, 2
 """Positions in `numbers`: next slot never used, slots in the free list, sessions touched."""
+
+FIRST_AT, OLDER_AT, SESSION_BYTES = 0, 16, 72
+"""Where a session's `first` and `older` are among what is known of it, and how much that is."""
+TOGETHER = 16  # rows whose lists are followed at once
 
 
 @device
@@ -41,13 +48,46 @@ def _note(
         numbers[TOUCHED] += 1
 
 
+@device
+def _fetch(parts: Any, times: Any, i: Int, gap: int, head: Any, at: Int, ahead: Any) -> None:
+    """Ask for the sessions that the rows from i on meet on their way, and the next one: rows take
+    each step together, so that they wait for memory once. at: address of session 0; ahead:
+    int64[TOGETHER], scratch."""
+    n = min(ahead.size, parts.size - i)
+    for j in range(n):
+        ahead[j] = head[parts[i + j]]
+        if ahead[j] >= 0:
+            _ask(at + SESSION_BYTES * ahead[j])
+    going = True
+    while going:
+        going = False
+        for j in range(n):
+            if ahead[j] < 0:
+                continue
+            session = at + SESSION_BYTES * ahead[j]
+            older = load_i64(session + OLDER_AT)
+            if older >= 0:
+                _ask(at + SESSION_BYTES * older)
+            if load_i64(session + FIRST_AT) <= times[i + j] + gap:
+                older = NONE
+            ahead[j] = older
+            going = going or older >= 0
+
+
+@device
+def _ask(session: Int) -> None:
+    """Ask for what is known of a session."""
+    prefetch(session)
+    prefetch(session + SESSION_BYTES - 8)
+
+
 @kernel
 def place(
     parts: Any, times: Any, marks: Any, gap: int, lateness: int, tick: int,
     head: Any, floor: Any,
     first: Any, last: Any, older: Any, newer: Any, parent: Any, stamp: Any,
     old_first: Any, old_last: Any, part_of: Any,
-    free: Any, numbers: Any, touched: Any, out: Any,
+    free: Any, numbers: Any, touched: Any, out: Any, at: Int,
 ) -> None:  # fmt: skip
     """Put each row into its session, in the order of arrival.
 
@@ -57,9 +97,13 @@ def place(
     `first`, `last`; `parent` = the session it was merged into, or NONE; `old_first`, `old_last` its
     bounds before this tick (NO_TIME = it is new), valid once `stamp` is `tick`. touched: slots met
     in this tick, merged ones too. out: int64[n], the session (before later merges), or NONE = late.
+    at: address of session 0, or 0: they are near.
     """
     judged = marks.size > 0
+    ahead = np.empty(TOGETHER, np.int64)
     for i in range(parts.size):
+        if at != 0 and i % TOGETHER == 0:
+            _fetch(parts, times, i, gap, head, at, ahead)
         p, t = parts[i], times[i]
         bound = NO_TIME  # sessions whose last event is at or below it are closed for this row
         if judged and marks[i] > NO_TIME + gap + lateness:
@@ -159,9 +203,14 @@ def relink(
 
 
 @kernel
-def locate(parts: Any, times: Any, head: Any, first: Any, last: Any, older: Any, out: Any) -> None:
-    """out: int64[n], the session that spans each time, or NONE."""
+def locate(
+    parts: Any, times: Any, head: Any, first: Any, last: Any, older: Any, out: Any, at: Int
+) -> None:
+    """out: int64[n], the session that spans each time, or NONE. at: as for `place`."""
+    ahead = np.empty(TOGETHER, np.int64)
     for i in range(parts.size):
+        if at != 0 and i % TOGETHER == 0:
+            _fetch(parts, times, i, 0, head, at, ahead)
         s = head[parts[i]]
         while s >= 0 and first[s] > times[i]:
             s = older[s]
