@@ -7,9 +7,61 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.core.delta import Int64Array
+from streamsql.circuit.operator import RowError, Step
+from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.errors import StreamSqlError
+from streamsql.core.schema import Schema
 from streamsql.operators.accumulators.base import Accumulator, Cells
+from streamsql.operators.map import rows_json
+
+
+class BadGroups:
+    """What becomes of groups without a result: `on_error` = 'skip' keeps them out, 'null' gives
+    NULL, 'fail' fails the view as long as there is one."""
+
+    def __init__(self, name: str, schema: Schema, on_error: str) -> None:
+        """name: the operator's, in reports. schema: of a group's keys."""
+        self.name = name
+        self.schema = schema
+        self.on_error = on_error
+        self.rows = 0
+        self.failure: tuple[str, str] | None = None
+
+    def kept(
+        self,
+        step: Step | None,
+        keys: pa.RecordBatch,
+        errors: dict[int, StreamSqlError],
+        weight: int,
+    ) -> Int64Array | None:
+        """Report groups that failed; which of all are given out, None = all. step: takes the
+        reports, None = nobody is told. weight: -1 where the groups are taken back."""
+        if step is not None:
+            for row, error in errors.items():
+                self._report(step, keys.slice(row, 1), error, weight)
+        if self.on_error == "null" or not errors:
+            return None
+        good = np.ones(keys.num_rows, np.bool_)
+        good[list(errors)] = False
+        return np.flatnonzero(good)
+
+    def _report(self, step: Step, key: pa.RecordBatch, error: StreamSqlError, weight: int) -> None:
+        text = rows_json(Delta(key), np.zeros(1, np.int64), self.schema)[0]
+        step.errors.append(RowError(self.name, error.sqlstate, error.message, text, weight))
+        if self.on_error == "fail":
+            self.rows += weight
+            self.failure = (error.sqlstate, error.message) if self.rows > 0 else None
+
+    def save(self) -> pa.Table:
+        """For `load`."""
+        sqlstate, message = self.failure or ("", "")
+        return pa.table({"rows": [self.rows], "sqlstate": [sqlstate], "message": [message]})
+
+    def load(self, table: pa.Table) -> None:
+        """Inverse of `save`."""
+        (held,) = table.to_pylist()
+        self.rows = held["rows"]
+        self.failure = (held["sqlstate"], held["message"]) if held["sqlstate"] else None
 
 
 def results_and_errors(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from streamsql.core.delta import Int64Array
 from streamsql.core.errors import InvariantViolation
+from streamsql.functions.aggregates.overflow import LARGEST
 from streamsql.functions.expressions import ColumnRef, Expr, Literal, WindowCall
 from streamsql.kernels.order_keys import OrderColumn, encode, is_interval
 from streamsql.kernels.text_pool import TextPool
@@ -19,8 +20,8 @@ from streamsql.operators.accumulators import make
 from streamsql.operators.accumulators.base import Accumulator, Cells
 from streamsql.operators.accumulators.count import Count
 from streamsql.operators.accumulators.moments import NAMES as MOMENTS
-from streamsql.operators.accumulators.moments import Moments, as_number
-from streamsql.operators.accumulators.sums import SumReal, SumWide
+from streamsql.operators.accumulators.moments import CheckedMoments, Moments, as_number
+from streamsql.operators.accumulators.sums import CheckedReal, SumWide
 from streamsql.operators.columns import NO_WEIGHTS, to_arrow
 from streamsql.operators.loops import exact
 from streamsql.operators.loops import over as loops
@@ -229,22 +230,53 @@ class Real(Value):
     Algebra:  from the rows of the frame alone, so that a NaN or a huge value that went leaves
               nothing behind: running frames go on from the row in front (Neumaier, Welford), others
               add and take out exactly (sums) or are computed one by one (variance).
-    State:    [count, sum, correction] or [count, mean, squared distances] a row.
+    State:    [count, sum, correction] or [count, mean, squared distances] a row; behind that, of
+              floats, how many values of its frame are NaN or infinite, and (variance) how many have
+              no square.
+    Errors:   NumericValueOutOfRange (22003) where finite numbers give no finite result.
     """
-
-    lanes = 3
 
     def __init__(self, call: WindowCall) -> None:
         super().__init__(call)
         self.moments = call.function in MOMENTS
         inner = aggregate_call(call)
-        self.accumulator: Accumulator = Moments(inner) if self.moments else SumReal(inner)
+        kind: type[Accumulator] = CheckedMoments if self.moments else CheckedReal
+        if not call.args[0].type.is_float:
+            kind = Moments
+        self.accumulator = kind(inner)
+        self.lanes = self.accumulator.lanes
 
     def compute(self, loaded: Loaded, frames: Frames) -> Cells:
         column = _argument(self.call.args[0], loaded)
         counts = self._counted(loaded, column)
         values = np.array(as_number(column).cast(pa.float64()).fill_null(0.0), np.float64)
-        out = np.empty((frames.low.size, 3), np.int64)
+        out = np.empty((frames.low.size, self.lanes), np.int64)
+        self._results(loaded, frames, values, counts, out)
+        if self.lanes > 3:
+            out[:, 3:] = self._specials(loaded, frames, values, counts)
+        return out
+
+    def _specials(
+        self, loaded: Loaded, frames: Frames, values: npt.NDArray[np.float64], counts: Bytes
+    ) -> Cells:
+        """How many values of each frame are not finite, and how many are too large."""
+        finite, there = np.isfinite(values), counts > 0
+        flags = [there & ~finite, there & finite & (np.abs(values) > LARGEST)][: self.lanes - 3]
+        before = np.zeros((loaded.size + 1, self.lanes - 3), np.int64)
+        np.cumsum(np.column_stack(flags), axis=0, out=before[1:])
+        out = np.empty((frames.low.size, self.lanes - 3), np.int64)
+        stored = np.ascontiguousarray(self._stored(loaded, frames)[:, 3:])
+        kernels.sums(
+            before, -1, frames.low, frames.x1, frames.x2, frames.high, frames.own,
+            stored, loaded.of, out,
+        )  # fmt: skip
+        return out
+
+    def _results(
+        self, loaded: Loaded, frames: Frames, values: npt.NDArray[np.float64], counts: Bytes,
+        out: Cells,
+    ) -> None:  # fmt: skip
+        """The first three lanes."""
         reals = out.view(np.float64)
         extent = self.load.extent
         if extent.start is None and extent.exclude == "no_others":
@@ -255,12 +287,11 @@ class Real(Value):
                 values, counts, frames.high, loaded.of, start, self.moments,
                 base, base.view(np.float64), out, reals,
             )  # fmt: skip
-            return out
+            return
         fold = kernels.frame_moments if self.moments else exact.frame_sums
         fold(
             values, counts, frames.low, frames.x1, frames.x2, frames.high, frames.own, out, reals
         )  # fmt: skip
-        return out
 
     def column(self, rows: OverRows, copies: Int64Array, cells: Cells) -> pa.Array:
         return self.accumulator.result(np.ascontiguousarray(cells))

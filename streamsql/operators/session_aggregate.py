@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
-from streamsql.core.errors import InvariantViolation
+from streamsql.core.errors import InvariantViolation, StreamSqlError
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.aggregate import aggregate_text
+from streamsql.operators.bad_results import BadGroups, results_and_errors
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, select, sort_order, take_rows
 from streamsql.operators.event_time import event_time_column, finite_times
@@ -39,7 +40,8 @@ class SessionAggregate(Operator):
               watermark passes its end, in the order of ends and then of keys.
     State:    one entry a session: bounds and cells; freed when the watermark closes it.
     Cost:     O(changed rows); a row far behind its partition's newest sessions walks past them.
-    Errors:   rows within the gap of a closed session, or alone and too old, are late.
+    Errors:   rows within the gap of a closed session, or alone and too old, are late. A session
+              whose result can not be held (22003) is kept out, or it is NULL (`on_error`).
     Source:   Akidau et al., The Dataflow Model, VLDB 2015 (merging windows).
     """
 
@@ -58,6 +60,7 @@ class SessionAggregate(Operator):
         lateness_us: int,
         closes: bool,
         on_close: bool,
+        on_error: str = "skip",
     ) -> None:
         """keys: positions in the input (partition columns), or START, END, TIME."""
         super().__init__(schema)
@@ -69,6 +72,7 @@ class SessionAggregate(Operator):
         self.on_close = on_close
         self.needs_time = closes
         self.partition_schema = input_schema.select(self.partition_by)
+        self.bad = BadGroups(self.name, schema.select(range(len(self.keys))), on_error)
         self.bounds = SessionBounds(self.partition_schema, gap_us, lateness_us, closes)
         self.cells: Cells = np.zeros((64, folding.width), np.int64)
 
@@ -84,7 +88,7 @@ class SessionAggregate(Operator):
         if deltas[0]:
             out = self._take(step, deltas[0])
         if self.bounds.closes:
-            closed = self._close(min(step.input_watermarks, default=NO_WATERMARK))
+            closed = self._close(step, min(step.input_watermarks, default=NO_WATERMARK))
             if self.on_close:
                 return closed
         return out
@@ -114,9 +118,10 @@ class SessionAggregate(Operator):
         now = touched[bounds.parent[touched] < 0]
         out = Delta.empty(self.schema)
         if not self.on_close:
-            old = self._rows(was, old_bounds, old_cells)
-            new = self._rows(now, (bounds.first[now], bounds.last[now]), self._gather(now))
-            out = self._difference(old, new, was, now)
+            old, _ = self._rows(step, was, old_bounds, old_cells, -1)
+            present = bounds.first[now], bounds.last[now]
+            new, _ = self._rows(step, now, present, self._gather(now), 1)
+            out = self._difference(old, new)
         self._release(merged)
         return out
 
@@ -153,9 +158,11 @@ class SessionAggregate(Operator):
         self.bounds.release(slots)
 
     def _rows(
-        self, slots: Int64Array, bounds: tuple[Int64Array, Int64Array], cells: Cells
-    ) -> pa.RecordBatch:
-        """Output rows of sessions with these bounds and cells."""
+        self, step: Step | None, slots: Int64Array, bounds: tuple[Int64Array, Int64Array],
+        cells: Cells, weight: int,
+    ) -> tuple[pa.RecordBatch, Int64Array | None]:  # fmt: skip
+        """Output rows of sessions with these bounds and cells, and which of them have a result
+        (None = all). weight: -1 where they are taken back."""
         first, last = bounds
         end = last + self.bounds.gap_us
         times = {START: first, END: end, TIME: end - 1}
@@ -166,42 +173,66 @@ class SessionAggregate(Operator):
                 arrays.append(parts.column(self.partition_by.index(k)))
             else:
                 arrays.append(event_time_column(times[k], self.schema[position].type.arrow))
-        arrays += self.folding.results(cells)
-        return make_batch(arrays, self.schema.arrow, slots.size)
+        kept = None
+        try:
+            results = self.folding.results(cells)
+        except StreamSqlError:
+            results, errors = results_and_errors(self.folding.accumulators, cells)
+            keys = make_batch(list(arrays), self.bad.schema.arrow, slots.size)
+            kept = self.bad.kept(step, keys, errors, weight)
+        batch = make_batch([*arrays, *results], self.schema.arrow, slots.size)
+        return (batch if kept is None else take_rows(batch, kept)), kept
 
-    def _difference(
-        self, old: pa.RecordBatch, new: pa.RecordBatch, was: Int64Array, now: Int64Array
-    ) -> Delta:
-        if not was.size:
+    def _difference(self, old: pa.RecordBatch, new: pa.RecordBatch) -> Delta:
+        if not old.num_rows:
             return Delta(new, consolidated=True)
-        batch = pa.concat_batches([old, new]) if now.size else old
-        weights = np.ones(was.size + now.size, np.int64)
-        weights[: was.size] = -1
+        batch = pa.concat_batches([old, new]) if new.num_rows else old
+        weights = np.ones(old.num_rows + new.num_rows, np.int64)
+        weights[: old.num_rows] = -1
         from streamsql.state.consolidate import consolidate
 
         return consolidate(Delta(batch, weights))
 
-    def _close(self, watermark: int) -> Delta:
+    def _close(self, step: Step, watermark: int) -> Delta:
         closed = self.bounds.close(watermark)
         if not closed.size:
             return Delta.empty(self.schema)
         out = Delta.empty(self.schema)
         if self.on_close:
             bounds = self.bounds.first[closed], self.bounds.last[closed]
-            batch = self._rows(closed, bounds, self._gather(closed))
-            order = sort_order([pa.array(bounds[1]), *batch.columns[: len(self.keys)]])
+            batch, kept = self._rows(step, closed, bounds, self._gather(closed), 1)
+            ends = bounds[1] if kept is None else bounds[1][kept]
+            order = sort_order([pa.array(ends), *batch.columns[: len(self.keys)]])
             out = Delta(take_rows(batch, order), consolidated=True)
         self._release(closed)
         return out
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
+        return self._current(None)
+
+    def _current(self, step: Step | None) -> Delta:
         live = self.bounds.live()
         bounds = self.bounds.first[live], self.bounds.last[live]
-        return Delta(self._rows(live, bounds, self._gather(live)), consolidated=True)
+        batch, _ = self._rows(step, live, bounds, self._gather(live), 1)
+        return Delta(batch, consolidated=True)
+
+    @property
+    def retells(self) -> bool:
+        return True  # a sum may have left the range
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
+        held = self.bad.rows, self.bad.failure
+        out = self._current(step)
+        self.bad.rows, self.bad.failure = held
+        return out
+
+    def failure(self) -> tuple[str, str] | None:
+        return self.bad.failure
 
     def save(self) -> State:
         return {
+            "failure": self.bad.save(),
             **saved.nest("bounds", self.bounds.save()),
             **saved.nest("folding", self.folding.save()),
             "cells": saved.matrix(self.cells[: self.bounds.slots]),
@@ -210,6 +241,7 @@ class SessionAggregate(Operator):
     def load(self, state: State) -> None:
         self.bounds.load(saved.inner("bounds", state))
         self.folding.load(saved.inner("folding", state))
+        self.bad.load(state["failure"])
         self.cells = saved.from_matrix(state["cells"], 64)
 
     def state_rows(self) -> int:
@@ -253,6 +285,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     closes = closes_by(below, found.time_column)
     on_close = closes and build.closes_here(node)
     partition_by = [p for p in partition if p is not None]
+    on_error = build.options.on_error
 
     def make() -> SessionAggregate:
         fresh = make_folding(calls, below.append_only)
@@ -260,7 +293,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         made = SessionAggregate(
             node.schema, below.schema, keys, partition_by, fresh, found.time_column,
             exact_us(window.size), lateness_us=patience_us(below, found.time_column), closes=closes,
-            on_close=on_close,
+            on_close=on_close, on_error=on_error,
         )  # fmt: skip
         pane_facts(below, made, keys, closes, on_close)
         forget_marks(made)
@@ -268,5 +301,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         made.input_origins = below.origins
         return made
 
-    what = (keys, partition_by, calls, node.schema, found.time_column, window.size, on_close)
-    return build.add("sessions", [source], what, make, private=closes)
+    what = (
+        keys, partition_by, calls, node.schema, found.time_column, window.size, on_close, on_error
+    )  # fmt: skip
+    return build.add("sessions", [source], what, make, private=closes or on_error == "fail")

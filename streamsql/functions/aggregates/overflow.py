@@ -2,7 +2,7 @@
 
 A sum is out of range when it, or a sum on the way, is; a spread (variance, correlation) when a
 number has no square. Infinities and NaN among the values give what they give in PostgreSQL. Over
-frames of OVER results are what IEEE arithmetic gives.
+frames of OVER a result fails where its own frame does.
 """
 
 from __future__ import annotations
@@ -16,16 +16,12 @@ _ERROR = "error('streamsql:22003:value out of range: overflow')"
 
 def checked_sum(sql: str, a: AggregateSql) -> str:
     """SUM or AVG of finite floats that is not finite."""
-    if " OVER (" in a.tail:
-        return sql
     finite = f"bool_and(isfinite({a.args[0]})){a.tail}"
     return f"CASE WHEN isfinite({sql}) OR NOT {finite} THEN {sql} WHEN {finite} THEN {_ERROR} END"
 
 
 def checked_spread(sql: str, a: AggregateSql) -> str:
     """A variance, or an aggregate of pairs, of finite numbers of which one is too large."""
-    if " OVER (" in a.tail:
-        return sql
     there = " AND ".join(f"{x} IS NOT NULL" for x in a.args)
     finite = " AND ".join(f"isfinite(CAST({x} AS DOUBLE))" for x in a.args)
     large = " OR ".join(f"abs(CAST({x} AS DOUBLE)) > {LARGEST!r}" for x in a.args)
