@@ -108,8 +108,12 @@ class Operator(abc.ABC):
         columns that are NULL in some rows (of outer joins); a row is final when those of its
         columns that are not NULL have passed, in both sets. waits: column -> µs, in the same way,
         of rows that change until then by partners that come (outer interval joins) and are not
-        judged late here; those of them that are no event times may be NULL. determined: column
-        -> the column whose value decides it (window_end -> window_start). origins: column -> (node,
+        judged late here; those of them that are no event times may be NULL. delays: event time ->
+        µs; rows that were on time below come until the watermark is so far past it, because a
+        partner near in time brings them. gaps: (i, j) -> µs; a row's column i is never further than
+        that below its column j. lost_times: rows have event times besides that are not among the
+        columns. lost_ends: the same of the ends of windows. determined: column -> the column whose
+        value decides it (window_end -> window_start). origins: column -> (node,
         column) of the source or view that it is a plain copy of.
         """
         self.schema = schema
@@ -119,6 +123,10 @@ class Operator(abc.ABC):
         self.closes: Mapping[int, int] = {}
         self.ends: Mapping[int, int] = {}
         self.waits: Mapping[int, int] = {}
+        self.delays: Mapping[int, int] = {}
+        self.gaps: Mapping[tuple[int, int], int] = {}
+        self.lost_times = False
+        self.lost_ends = False
         self.lateness_us = 0
         self.determined: Mapping[int, int] = {}
         self.origins: Mapping[int, tuple[int, int]] = {}

@@ -444,6 +444,7 @@ def aggregate_facts(below: Operator, made: Operator, keys: Sequence[int], on_clo
     for i, k in enumerate(keys):
         places.setdefault(k, []).append(i)
     move(below, made, places)
+    made.lost_ends = False  # groups over windows change as long as there are new ones
     made.append_only = on_close
     made.lateness_us = below.lateness_us
 

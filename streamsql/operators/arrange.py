@@ -177,13 +177,12 @@ def same_window(left: Operator, right: Operator, pairs: Iterable[tuple[int, int]
 def close_apart(left: Operator, right: Operator, pairs: Iterable[tuple[int, int]]) -> bool:
     """Whether two rows that meet may be of windows that close at different times: what is made of
     them changes until both have closed, and a closed one still meets rows of the other side."""
-    both = bool(ends_of(left)) and bool(ends_of(right))
-    return both and not same_window(left, right, pairs)
+    return of_windows(left) and of_windows(right) and not same_window(left, right, pairs)
 
 
-def until_all_close(made: Operator) -> None:
-    """The output of a join of rows that `close_apart`: no window alone tells that it is final."""
-    made.ends, made.closes = ends_of(made), {}
+def of_windows(operator: Operator) -> bool:
+    """Whether rows change no more once a window has closed, be its end among the columns or not."""
+    return operator.lost_ends or bool(ends_of(operator))
 
 
 def freed_by(

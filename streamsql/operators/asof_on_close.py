@@ -45,7 +45,8 @@ class AsofJoinOnClose(Operator):
         self, schema: Schema, inputs: tuple[Schema, Schema], parts: NearestJoin,
         closes: tuple[int, int], lateness_us: int, *, outer: bool,
     ) -> None:  # fmt: skip
-        """closes: µs after the time of a left row, and of a right row, that it is final."""
+        """closes: µs after the time of a left row, and of a right row, that it is final. A left row
+        waits until all right rows that may be nearest are."""
         super().__init__(schema)
         self.inputs = inputs
         self.parts = parts
@@ -58,7 +59,7 @@ class AsofJoinOnClose(Operator):
 
     def _reset(self) -> None:
         parts = self.parts
-        columns = {parts.left_time: self.after[0]}
+        columns = {parts.left_time: max(self.after)}
         self.waiting = HoldBack(self.inputs[0], columns, self.lateness_us, True)
         self.right = TimedRows(self.inputs[1], parts.right_time, tie_columns(self.inputs[1], parts))
         self.keys = HashIndex(reuse=True)
@@ -218,4 +219,4 @@ def _after(below: Operator, column: int) -> int | None:
     """µs after the column's value that a row is final; None if no watermark speaks of it."""
     if column in below.closes:
         return below.closes[column]
-    return 1 if column in below.event_times else None
+    return 1 + below.delays.get(column, 0) if column in below.event_times else None

@@ -14,14 +14,13 @@ from streamsql.functions.expressions import columns_used
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.operators import saved
 from streamsql.operators.arrange import (
-    close_apart,
     closed_rows,
     ends_of,
     same_window,
-    until_all_close,
 )
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray
+from streamsql.operators.interval_bounds import pair_times
 from streamsql.operators.interval_spans import SpanRule, rule_of
 from streamsql.operators.join_condition import equalities_text, split
 from streamsql.operators.join_marks import JoinMarks
@@ -30,6 +29,7 @@ from streamsql.operators.late import drop_closed
 from streamsql.operators.map import move
 from streamsql.operators.pair_condition import PairCondition
 from streamsql.operators.pair_search import Search, search_of
+from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
 from streamsql.plan.visit import remap_columns
 from streamsql.state.consolidate import consolidate
@@ -408,12 +408,12 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     )
     of_left, of_right = ends_of(left), ends_of(right)
     paired = list(zip(parts.left_keys, parts.right_keys, strict=True))
-    together, apart = same_window(left, right, paired), close_apart(left, right, paired)
+    together, apart = same_window(left, right, paired), apart_of(parts, left, right)
     final = build.options.on_close
     rule = rule_of(parts, left, right, strict=final and node.kind == "full")
     frees = (
-        ({}, {})
-        if apart
+        (apart.frees(0), apart.frees(1))
+        if apart is not None
         else (
             dict(left.closes) if "l" in sides and left.closes else of_left if together else {},
             dict(right.closes) if "r" in sides and right.closes else of_right if together else {},
@@ -432,10 +432,19 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
             move(left, made, {i: [i] for i in range(n)})
         if "r" in sides:
             move(right, made, {i: [n + i] for i in range(parts.right_width)})
-        if apart:
-            until_all_close(made)
+        if apart is not None:
+            made.closes = {}
+            made.ends = apart_ends(apart, node.kind, left, right, n)
+            made.ends_suffice = node.kind not in ("inner", "cross") and apart.ends(node.kind)
+            if not made.ends:
+                made.event_times = frozenset()
         if rule is not None:
             made.waits = {**made.waits, **rule.waits(node.kind, (n, parts.right_width))}
+            wide = len(left.schema)
+            places = {i: [i] for i in range(n)} if "l" in sides else {}
+            if "r" in sides:
+                places |= {wide + i: [n + i] for i in range(parts.right_width)}
+            pair_times(rule.span, left, right).tell(made, places)
         return made
 
     keys = (parts.left_keys, parts.right_keys, parts.null_safe)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.plan import nodes as plan
@@ -11,11 +12,14 @@ from streamsql.plan.nodes import LogicalPlan
 _GROUP = "Group by window_start, window_end of a time window over a column with a WATERMARK."
 _WINDOW = "Partition by window_start, window_end of a time window."
 _COLUMN = "Keep the window's columns, or the time column, of every input in the SELECT list."
+_COMPARE = "Compare them with those of the other side, so that a row's last partner is known."
 _SIDES = "Select the time column, or window_start, window_end of time windows, on both sides."
 _AGAIN = "Make a view of the part that closes EMIT ON WINDOW CLOSE, and this one over it without."
 
 
-def first_changing(node: LogicalPlan, final: Sequence[LogicalPlan]) -> LogicalPlan | None:
+def first_changing(
+    node: LogicalPlan, final: Sequence[LogicalPlan], together: Callable[[plan.Join], bool]
+) -> LogicalPlan | None:
     """The topmost node that may take rows back although what is below it gives only new ones.
 
     final: nodes whose rows are given out once. None if no node between them and this one takes
@@ -24,18 +28,17 @@ def first_changing(node: LogicalPlan, final: Sequence[LogicalPlan]) -> LogicalPl
     """
     if any(node is f for f in final):
         return None
-    if not _only_grows(node) and not _joins_final(node, final):
+    if not _only_grows(node) and not (_joins_final(node, final) and together(node)):
         return node
     for below in node.inputs():
-        changing = first_changing(below, final)
+        changing = first_changing(below, final, together)
         if changing is not None:
             return node if isinstance(changing, plan.Scan) else changing
     return None
 
 
-def _joins_final(node: LogicalPlan, final: Sequence[LogicalPlan]) -> bool:
-    """An outer join of windows that close apart, each side of which is given out once: a window
-    beside one that closes no later."""
+def _joins_final(node: LogicalPlan, final: Sequence[LogicalPlan]) -> TypeGuard[plan.Join]:
+    """An outer join of rows that are given out once on both sides."""
     if not isinstance(node, plan.Join) or node.kind not in ("left", "right") or node.lateral:
         return False
     return all(_is_final(below, final) for below in node.inputs())
@@ -87,5 +90,7 @@ def _words(node: LogicalPlan) -> tuple[str, str]:
         return node.kind.upper(), _SIDES
     if isinstance(node, plan.Join):
         words = {"anti": "NOT EXISTS or NOT IN", "semi": "EXISTS or IN"}
-        return words.get(node.kind, f"{node.kind.upper()} JOIN"), _COLUMN
+        outer = node.kind in ("left", "right", "full", "anti")
+        hint = f"{_COLUMN} {_COMPARE}" if outer else _COLUMN
+        return words.get(node.kind, f"{node.kind.upper()} JOIN"), hint
     return "what is above the windows", _AGAIN

@@ -212,6 +212,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         made.lateness_us = below.lateness_us
         always = set.intersection(*(set(s) for s in sets)) if sets else set()
         move(below, made, {node.keys[i]: [i] for i in sorted(always)})
+        made.lost_ends = False
         if private:
             forget_marks(made)  # windows close once a tick
         else:

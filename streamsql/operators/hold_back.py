@@ -73,6 +73,8 @@ class HoldBack(Operator):
         self.columns = columns
         self.optional = optional
         self.time_column = next(iter(columns)) if judges and len(columns) == 1 else None
+        self.behind_us = 0 if self.time_column is None else columns[self.time_column] - 1
+        """In whose order rows are given out, and how far behind the watermark."""
         self.lateness_us = lateness_us
         self.runs: list[Run] = []
         self.fresh: list[Delta] = []  # came since
@@ -102,16 +104,23 @@ class HoldBack(Operator):
         if not bool(late.any()):
             return delta, times
         judged = Delta(delta.batch, delta.weights, before)
-        report_late(step, self, judged, np.flatnonzero(late), times - 1, self.schema, self.origins,
+        event, _ = self._latest(delta.batch, dict.fromkeys(self.columns, 0))
+        report_late(step, self, judged, np.flatnonzero(late), event, self.schema, self.origins,
                     self.port)  # fmt: skip
         kept = np.flatnonzero(~late)
         return delta.take(kept), times[kept]
 
     def _close_us(self, batch: pa.RecordBatch) -> tuple[Int64Array, np.ndarray | None]:
         """(close time of each row without the allowed lateness, which rows have one or None)."""
+        return self._latest(batch, self.columns)
+
+    def _latest(
+        self, batch: pa.RecordBatch, columns: dict[int, int]
+    ) -> tuple[Int64Array, np.ndarray | None]:
+        """The largest of these columns, with the µs added, of each row; and which rows have it."""
         found: Int64Array | None = None
         mask: np.ndarray | None = None
-        for column, plus in self.columns.items():
+        for column, plus in columns.items():
             values, valid = event_time_us(batch.column(column))
             close = moved(values, plus)
             if column in self.optional:
@@ -225,15 +234,25 @@ class HoldBack(Operator):
         }
 
 
-def add_hold_back(build: Builder, source: int) -> int | None:
-    """Hold back the rows of a node by its windows, else by its event times; None if it has none."""
+def add_hold_back(build: Builder, source: int, by: int | None = None) -> int | None:
+    """Hold back the rows of a node by its windows, else by its event times; None if it has none.
+
+    by: the event time in whose order rows are wanted; None as well where they can not be."""
     below = build.operator(source)
     if below.ends and not (below.closes or below.ends_suffice):
         return None  # its inputs are held back, each by its own windows
     nullable = not below.closes and bool(below.ends)  # of either side, so all inputs have to pass
     judges = not below.closes and not nullable
     columns = dict(below.closes) or dict(below.ends)
-    columns = columns or {**dict.fromkeys(sorted(below.event_times), 1), **below.waits}
+    if not columns:
+        # a row comes on time by the latest of its times; if that may be lost, by each of them
+        behind = below.delays if below.lost_times else {}
+        columns = {i: 1 + behind.get(i, 0) for i in sorted(below.event_times)} | dict(below.waits)
+        if by is not None:  # rows may not overtake those that come by a later time of theirs
+            if below.waits.keys() - {by}:
+                return None
+            late = below.delays.get(by, 0) if below.lost_times or len(below.event_times) > 1 else 0
+            columns = {by: max(1 + late, below.waits.get(by, 1))}
     optional = frozenset(columns if nullable else ())
     if judges:
         optional = frozenset(below.waits) - below.event_times

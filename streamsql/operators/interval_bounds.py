@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamsql.circuit.operator import Operator
@@ -9,7 +10,7 @@ from streamsql.core.logical_time import US_PER_DAY
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import Call, ColumnRef, Expr, Literal, conjuncts
 
-_TURNED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
+TURNED = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,70 @@ class Span:
         return max(own.plus_us, 0) if own.until == other.time else 0
 
 
+def patience_of(span: Span, left: Operator, right: Operator, *, strict: bool) -> tuple[int, int]:
+    """By side, how far behind its watermark a row may come (µs): as long as its span is open, or
+    until the input below has given it. strict: the first does not count."""
+    found = []
+    for side, below in enumerate((left, right)):
+        time = (span.right if side == 0 else span.left).time
+        slack = 0 if strict else span.slack_us(side)
+        found.append(max(slack, below.delays.get(time, 0)) + below.lateness_us)
+    return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class PairTimes:
+    """What a span says of the event times of pairs: `Operator.delays` and `gaps`, over left's
+    columns then right's."""
+
+    delays: Mapping[int, int]
+    gaps: Mapping[tuple[int, int], int]
+
+    def tell(self, made: Operator, places: Mapping[int, Sequence[int]]) -> None:
+        """Note it of an operator that gives these columns at `places`."""
+        made.delays = {j: us for i, us in self.delays.items() if us for j in places.get(i, ())}
+        made.gaps = {
+            (p, q): us
+            for (i, j), us in self.gaps.items()
+            for p in places.get(i, ())
+            for q in places.get(j, ())
+        }
+
+
+def pair_times(span: Span, left: Operator, right: Operator) -> PairTimes:
+    """A pair comes with either of its rows, and the times of the other one are behind by what the
+    span and the conditions below allow; where they allow anything, nothing is said."""
+    starts, below = (0, len(left.schema)), (left, right)
+    bounds = (span.left, span.right)
+    gaps: dict[tuple[int, int], int] = {}
+    for s in (0, 1):
+        for (i, j), us in below[s].gaps.items():
+            gaps[starts[s] + i, starts[s] + j] = us
+    for s, bound in enumerate(bounds):
+        pair = (starts[s] + bound.until, starts[1 - s] + bound.time)
+        gaps[pair] = bound.plus_us
+    _close(gaps)
+    delays: dict[int, int] = {}
+    for s, bound in enumerate(bounds):
+        partner = below[1 - s].delays.get(bound.time, 0)
+        for column in below[s].event_times:
+            own, at = below[s].delays.get(column, 0), starts[s] + column
+            gap = gaps.get((at, starts[1 - s] + bound.time))
+            delays[at] = own if gap is None else max(own, partner + gap)
+    return PairTimes(delays, gaps)
+
+
+def _close(gaps: dict[tuple[int, int], int]) -> None:
+    """What follows of two gaps: a third, over the column between them."""
+    columns = sorted({i for pair in gaps for i in pair})
+    for k in columns:
+        for i in columns:
+            for j in columns:
+                if i != j and (i, k) in gaps and (k, j) in gaps:
+                    through = gaps[i, k] + gaps[k, j]
+                    gaps[i, j] = min(gaps.get((i, j), through), through)
+
+
 def span_of(condition: Expr, left: Operator, right: Operator) -> Span | None:
     """The span in a condition over left's columns then right's; None unless it bounds both."""
     width = len(left.schema)
@@ -59,14 +124,14 @@ def span_of(condition: Expr, left: Operator, right: Operator) -> Span | None:
 
 
 def _bound(part: Expr, width: int, left: Operator, right: Operator) -> Bound | None:
-    if not isinstance(part, Call) or part.function not in _TURNED or len(part.args) != 2:
+    if not isinstance(part, Call) or part.function not in TURNED or len(part.args) != 2:
         return None
     function = part.function
-    early, late = (_moment(e) for e in part.args)
+    early, late = (moment(e) for e in part.args)
     if early is None or late is None or part.args[0].type.kind != part.args[1].type.kind:
         return None
     if function in ("ge", "gt"):
-        early, late, function = late, early, _TURNED[function]
+        early, late, function = late, early, TURNED[function]
     (time, minus_us), (until, plus_us) = early, late
     if (time < width) == (until < width):
         return None
@@ -78,7 +143,7 @@ def _bound(part: Expr, width: int, left: Operator, right: Operator) -> Bound | N
     return Bound(column, until if on_left else until - width, plus, on_left)
 
 
-def _moment(expr: Expr) -> tuple[int, int] | None:
+def moment(expr: Expr) -> tuple[int, int] | None:
     """(column, µs added to it) of a point in time."""
     if expr.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
         return None

@@ -13,16 +13,16 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef, conjunction
 from streamsql.operators import saved
-from streamsql.operators.arrange import close_apart, until_all_close
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
-from streamsql.operators.interval_bounds import Bound, Span, span_of
+from streamsql.operators.interval_bounds import Bound, Span, pair_times, patience_of, span_of
 from streamsql.operators.interval_log import IntervalLog, Piece, on_time, passed_us
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import intervals as loops
 from streamsql.operators.map import add_map, move
+from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
 
 
@@ -46,14 +46,15 @@ class IntervalJoin(Operator):
 
     def __init__(
         self, schema: Schema, inputs: tuple[Schema, Schema], parts: EquiJoin, span: Span,
-        lateness_us: tuple[int, int], picks: Sequence[int],
+        patience_us: tuple[int, int], picks: Sequence[int],
     ) -> None:  # fmt: skip
-        """picks: the output's columns, as positions in left's columns followed by right's."""
+        """patience_us: by side, how far behind its watermark a row may come. picks: the output's
+        columns, as positions in left's columns followed by right's."""
         super().__init__(schema)
         self.inputs = inputs
         self.keys = (parts.left_keys, parts.right_keys)
         self.span = span
-        self.patience_us = tuple(span.slack_us(s) + lateness_us[s] for s in (0, 1))
+        self.patience_us = patience_us
         width = len(inputs[0])
         self.picks = tuple((0, c) if c < width else (1, c - width) for c in picks)
         self.strict = [
@@ -212,12 +213,14 @@ def _lower(
     picks = [i if i < n else wide + i - n for i in output]
     if span.rest:
         picks = list(range(wide + len(parts.right.schema)))
+    apart = apart_of(parts, left, right)
     whole = left.schema + right.schema
     joined = whole.select(picks) if span.rest else schema
 
     def make() -> IntervalJoin:
         lateness = (left.lateness_us, right.lateness_us)
-        made = IntervalJoin(joined, (left.schema, right.schema), parts, span, lateness, picks)
+        patience = patience_of(span, left, right, strict=False)
+        made = IntervalJoin(joined, (left.schema, right.schema), parts, span, patience, picks)
         made.append_only = left.append_only and right.append_only
         made.lateness_us = max(lateness)
         places: dict[int, list[int]] = {}
@@ -226,8 +229,11 @@ def _lower(
         move(left, made, {i: places[i] for i in range(wide) if i in places})
         rest = range(len(right.schema))
         move(right, made, {i: places[wide + i] for i in rest if wide + i in places})
-        if close_apart(left, right, zip(parts.left_keys, parts.right_keys, strict=True)):
-            until_all_close(made)
+        if apart is not None:
+            known = apart_ends(apart, "inner", left, right, wide)
+            made.ends = {j: us for i, us in known.items() for j in places.get(i, ())}
+            made.closes = {}
+        pair_times(span, left, right).tell(made, places)
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe, span, picks)

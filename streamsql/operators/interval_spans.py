@@ -15,7 +15,7 @@ from streamsql.core.schema import Schema
 from streamsql.operators.arrange import ends_of
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import event_time_us
-from streamsql.operators.interval_bounds import Bound, Span, span_of
+from streamsql.operators.interval_bounds import Bound, Span, patience_of, span_of
 from streamsql.operators.interval_log import moved, on_time, passed_us
 from streamsql.operators.join_condition import EquiJoin
 
@@ -27,12 +27,14 @@ class SpanRule:
     An entry is late, as in `IntervalJoin`, once its own input's watermark is more than its side's
     patience (µs) past it. A row is done with when the other watermark has passed the end of its
     span, so that no partner comes, and its own one has passed the row, so that it is not taken
-    back: what matches it then, or that nothing does, is final.
+    back: what matches it then, or that nothing does, is final. delays_us: how far behind its
+    watermark each input gives rows that are on time.
     """
 
     span: Span
     schemas: tuple[Schema, Schema]
     patience_us: tuple[int, int]
+    delays_us: tuple[int, int]
 
     def bound(self, side: int) -> Bound:
         """Where the span of a side's rows ends."""
@@ -74,9 +76,11 @@ class SpanRule:
 
         widths: how many columns of each side the output has."""
         found: dict[int, int] = {}
-        for side in {"right": (1,), "full": (0, 1)}.get(kind, (0,)):
+        whole = {"inner": (), "cross": (), "right": (1,), "full": (0, 1)}
+        for side in whole.get(kind, (0,)):
             start, bound = side * widths[0], self.bound(side)
-            for column, plus in ((self.time(side), 0), (bound.until, bound.plus_us)):
+            until = bound.plus_us + self.delays_us[1 - side]
+            for column, plus in ((self.time(side), self.delays_us[side]), (bound.until, until)):
                 if column < widths[side]:
                     at = start + column
                     found[at] = max(found.get(at, 1), plus + 1)
@@ -89,11 +93,11 @@ def rule_of(parts: EquiJoin, left: Operator, right: Operator, strict: bool) -> S
     strict: entries behind their watermark are late though partners are not: of two rows that are
     kept whole, each with a span of its own, the one that comes must not undo the other's end.
     """
-    if parts.residual is None or not parts.left_keys or ends_of(left) or ends_of(right):
+    if parts.residual is None or ends_of(left) or ends_of(right):
         return None
     span = span_of(parts.residual, left, right)
     if span is None:
         return None
-    late = (left.lateness_us, right.lateness_us)
-    slack = [0 if strict else span.slack_us(s) for s in (0, 1)]
-    return SpanRule(span, (left.schema, right.schema), (slack[0] + late[0], slack[1] + late[1]))
+    delays = (left.delays.get(span.right.time, 0), right.delays.get(span.left.time, 0))
+    patience = patience_of(span, left, right, strict=strict)
+    return SpanRule(span, (left.schema, right.schema), patience, delays)

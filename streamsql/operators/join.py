@@ -17,9 +17,7 @@ from streamsql.operators.arrange import (
     Arrange,
     Reader,
     add_arrange,
-    close_apart,
     freed_by,
-    until_all_close,
 )
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import BoolArray, take_rows
@@ -27,6 +25,7 @@ from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed, may_be_late
 from streamsql.operators.map import add_map, move
+from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
 
 NOBODY = np.empty(0, np.int64)
@@ -322,9 +321,15 @@ def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
     sources = build.lower(parts.left), build.lower(parts.right)
     left, right = (build.operator(s) for s in sources)
     a, b = parts.left_keys, parts.right_keys
+    apart = apart_of(parts, left, right)
+    frees = (
+        (freed_by(left, a, right, b), freed_by(right, b, left, a))
+        if apart is None
+        else (apart.frees(0), apart.frees(1))
+    )
     return (
-        add_arrange(build, sources[0], frees=freed_by(left, a, right, b)),
-        add_arrange(build, sources[1], frees=freed_by(right, b, left, a)),
+        add_arrange(build, sources[0], frees=frees[0]),
+        add_arrange(build, sources[1], frees=frees[1]),
     )
 
 
@@ -342,6 +347,7 @@ def add_join(
     left, right = add_sides(build, parts)
     a, b = build.operator(left), build.operator(right)
     whole = a.schema + b.schema
+    apart = apart_of(parts, a, b)
     n = len(a.schema)
     chosen = list(range(len(whole))) if picks is None else picks
     places: dict[int, list[int]] = {}
@@ -354,8 +360,10 @@ def add_join(
         made.lateness_us = max(a.lateness_us, b.lateness_us)
         move(a, made, {i: places[i] for i in range(n) if i in places})
         move(b, made, {i: places[n + i] for i in range(len(b.schema)) if n + i in places})
-        if close_apart(a, b, zip(parts.left_keys, parts.right_keys, strict=True)):
-            until_all_close(made)
+        if apart is not None:
+            known = apart_ends(apart, "inner", a, b, n)
+            made.ends = {j: us for i, us in known.items() for j in places.get(i, ())}
+            made.closes = {}
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe, chosen)

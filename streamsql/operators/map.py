@@ -312,6 +312,7 @@ def carry(below: Operator, above: Operator, exprs: list[Expr] | None) -> None:
             shown = expr.arg if isinstance(expr, Cast) and _same_moment(expr) else expr
             if isinstance(shown, ColumnRef):
                 places.setdefault(shown.index, []).append(i)
+    above.ends_suffice = below.ends_suffice and all(places.get(i) for i in below.ends)
     move(below, above, places)
 
 
@@ -337,6 +338,22 @@ def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None
         **above.waits,
         **{j: plus for i, plus in below.waits.items() for j in places.get(i, ())},
     }
+    above.delays = {
+        **above.delays,
+        **{j: us for i, us in below.delays.items() for j in places.get(i, ())},
+    }
+    above.gaps = {
+        **above.gaps,
+        **{
+            (p, q): us
+            for (i, j), us in below.gaps.items()
+            for p in places.get(i, ())
+            for q in places.get(j, ())
+        },
+    }
+    above.lost_times |= below.lost_times or not all(places.get(i) for i in below.event_times)
+    ends = (*below.ends, *below.closes)
+    above.lost_ends |= below.lost_ends or (bool(ends) and not any(places.get(i) for i in ends))
     above.closes = {
         **above.closes,
         **{j: plus for i, plus in below.closes.items() for j in places.get(i, ())},

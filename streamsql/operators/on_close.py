@@ -5,9 +5,11 @@ from __future__ import annotations
 from streamsql.circuit.operator import Operator
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.functions.expressions import ColumnRef, WindowCall
+from streamsql.operators.arrange import same_window
 from streamsql.operators.builder import Builder
 from streamsql.operators.final_rows import first_changing, not_final
 from streamsql.operators.hold_back import add_hold_back
+from streamsql.operators.join_condition import split
 from streamsql.operators.over_calls import order_of, refusal
 from streamsql.operators.over_final import frame_closes, waits
 from streamsql.plan import nodes as plan
@@ -35,11 +37,23 @@ def lower_on_close(root: LogicalPlan, build: Builder) -> int:
         )
     output = build.lower(_standing_in(root, held, build))
     if not build.operator(output).append_only:
-        changing = first_changing(root, final)
+        changing = first_changing(root, final, lambda join: _together(join, build))
         if changing is not None:
             build.undo(mark)
             raise not_final(changing)
     return output
+
+
+def _together(node: plan.Join, build: Builder) -> bool:
+    """Whether rows that meet are of windows that close together, so that both have come at once."""
+    parts = split(node)
+    if parts is None:
+        return False
+    mark = build.mark()
+    left, right = (build.operator(build.lower(side)) for side in (parts.left, parts.right))
+    found = same_window(left, right, zip(parts.left_keys, parts.right_keys, strict=True))
+    build.undo(mark)
+    return found
 
 
 def _standing_in(node: LogicalPlan, held: list[LogicalPlan], build: Builder) -> LogicalPlan:
@@ -103,8 +117,9 @@ def _refuse_endless(node: plan.Window, build: Builder) -> None:
     below = node.input
     while isinstance(below, plan.Project | plan.Filter):
         below = below.input
-    timed = build.operator(build.lower(node.input)).event_times
-    if timed or (isinstance(below, plan.Scan) and below.watermark_column is not None):
+    operator = build.operator(build.lower(node.input))
+    timed = isinstance(below, plan.Scan) and below.watermark_column is not None
+    if operator.event_times or (timed and not operator.closes):
         raise FeatureNotSupported(
             "EMIT ON WINDOW CLOSE needs OVER (ORDER BY the watermark column) with frames that end",
             hint="Order by the column that has the WATERMARK, ascending, or partition by the "
@@ -126,7 +141,7 @@ def _hold_input(
     if not by_window and not (isinstance(node, plan.Window) and _final(node, below)):
         build.undo(mark)
         return False
-    holding = add_hold_back(build, source)
+    holding = add_hold_back(build, source, None if by_window else _order_column(node))
     if holding is None:
         build.undo(mark)
         return False
@@ -144,10 +159,19 @@ def _partition(node: plan.Window) -> set[int]:
     return common or set()
 
 
+def _order_column(node: plan.Window | plan.DistinctOn) -> int | None:
+    """The first ORDER BY column of all calls of OVER by time."""
+    assert isinstance(node, plan.Window)
+    first = node.calls[0].order_by[0].expr
+    return first.index if isinstance(first, ColumnRef) else None
+
+
 def _final(node: plan.Window, below: Operator) -> bool:
     """Whether each OVER result is final some time: ordered by time, with frames that end."""
     if not all(_by_time(call, below.event_times) and frame_closes(call) for call in node.calls):
         return False
+    if len({call.order_by[0].expr for call in node.calls}) > 1:
+        return False  # rows can not be given out in the order of several times
     waiting = [call for call in node.calls if waits(call)]
     if not waiting:
         return True

@@ -7,8 +7,10 @@ from dataclasses import replace
 from streamsql.functions.expressions import ColumnRef, Expr, conjuncts, literal
 from streamsql.operators.builder import Builder
 from streamsql.operators.join import lower_inner
+from streamsql.operators.join_condition import split
 from streamsql.operators.map import is_plain
 from streamsql.operators.union import add_union
+from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.visit import remap_columns
@@ -47,6 +49,13 @@ def lower(node: plan.Join, build: Builder) -> int | None:
         )  # fmt: skip
         exprs = [*(literal(None, c.type) for c in node.left.schema), *_columns(alone)]
         parts.append(build.lower(plan.Project(schema=node.schema, input=alone, exprs=tuple(exprs))))
+    equi = split(node)
+    assert equi is not None, "the inner join was made of it"
+    sides = build.operator(build.lower(equi.left)), build.operator(build.lower(equi.right))
+    apart = apart_of(equi, *sides)
+    if apart is not None:
+        ends = apart_ends(apart, node.kind, *sides, n)
+        return add_union(build, parts, node.schema, ends, ends_suffice=apart.ends(node.kind))
     whole = build.operator(inner)
     ends = {**whole.ends, **whole.closes}
     if node.kind != "full":
@@ -54,7 +63,6 @@ def lower(node: plan.Join, build: Builder) -> int | None:
         ends = ends if any(i in ends for i in kept) else {}
     elif not (any(i < n for i in ends) and any(i >= n for i in ends)):
         ends = {}  # rows of one side alone would never end
-    # windows that close apart: a row alone is not final when its own window has closed
     together = node.kind == "full" and bool(whole.closes)
     return add_union(build, parts, node.schema, ends, ends_suffice=together)
 

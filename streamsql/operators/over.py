@@ -89,7 +89,8 @@ class Over(Operator):
         if in_order:
             self.final = Final(self.rows, calls, self.order_values, self.copy_lanes)
         self.time_column: int | None = None
-        """The column in whose order rows are given out, as far as the watermark."""
+        self.behind_us = 0
+        """The column in whose order rows are given out, and how far behind the watermark."""
         self.rows_computed = 0
         """Rows that were computed since the operator was made, call by call."""
 
@@ -107,8 +108,8 @@ class Over(Operator):
         came = self._exchange(delta)[0] if delta else np.empty(0, np.int64)
         if came.size:
             self._compute(self._loads(came, came[:0]))
-        held = NO_WATERMARK + self.lateness_us
-        frontier = watermark - self.lateness_us if watermark > held else NO_WATERMARK
+        behind = self.lateness_us + self.behind_us
+        frontier = watermark - behind if watermark > NO_WATERMARK + behind else NO_WATERMARK
         ready = final.advance(came, frontier)
         out = self._output(step, ready, self.rows.cells[ready], 0)
         final.forget(came, ready)
@@ -333,6 +334,7 @@ def add_over(
     close = None if in_order else min(found, key=lambda pair: pair[1], default=None)
     waiting = any(waits(call) for call in calls)
     on_error = build.options.on_error
+    behind = getattr(below, "behind_us", 0) if in_order else 0
 
     def make() -> Over:
         made = Over(
@@ -346,6 +348,7 @@ def add_over(
         if in_order:
             made.append_only = True
             made.time_column = None if waiting else order.order[0][0]
+            made.behind_us = behind
         return made
 
     what = (order, tuple(calls), schema, on_error)

@@ -15,7 +15,7 @@ from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.operators import saved
-from streamsql.operators.arrange import Arrange, add_arrange, close_apart, ends_of, freed_by
+from streamsql.operators.arrange import Arrange, add_arrange, ends_of, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
 from streamsql.operators.event_time import CloseQueue, event_time_us
@@ -25,6 +25,7 @@ from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import distinct as loops
 from streamsql.operators.map import add_map, move
+from streamsql.operators.windows_apart import apart_of
 from streamsql.plan import nodes as plan
 
 
@@ -215,18 +216,24 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
     source = build.lower(parts.left)
     right = build.lower(parts.right)
     below = build.operator(right)
-    frees = freed_by(build.operator(source), parts.left_keys, below, parts.right_keys)
+    apart = apart_of(parts, build.operator(source), below)
+    frees = (
+        freed_by(build.operator(source), parts.left_keys, below, parts.right_keys)
+        if apart is None
+        else apart.frees(0)
+    )
     left = add_arrange(build, source, frees=frees)
     arrange = build.operator(left)
     assert isinstance(arrange, Arrange)
 
     ends, left_ends = ends_of(below), ends_of(arrange)
-    apart = close_apart(arrange, below, zip(parts.left_keys, parts.right_keys, strict=True))
-    closing = [] if apart else [(k, ends[k]) for k in parts.right_keys if k in ends]
+    closing = [(k, ends[k]) for k in parts.right_keys if k in ends]
     # the left side's window is the same one where both are compared; else a key must stay
     paired = {r for own, r in zip(parts.left_keys, parts.right_keys, strict=True)
               if own in left_ends}  # fmt: skip
     close = min((c for c in closing if c[0] in paired), key=lambda c: c[1], default=None)
+    if apart is not None:
+        close = apart.key(parts)
 
     def make() -> SemiJoin:
         side = Side(arrange, parts.left_keys, parts.null_safe)
@@ -236,8 +243,11 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
         made.lateness_us = max(arrange.lateness_us, below.lateness_us)
-        if apart:
-            made.closes = {}  # whether a closed row has a partner may still change
+        if apart is not None:  # whether a closed row has a partner may still change
+            made.closes, made.ends = {}, apart.frees(0)
+            made.ends_suffice = apart.ends("semi")
+            if not made.ends:  # partners may come for ever, whatever the watermark says
+                made.event_times = frozenset()
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe)

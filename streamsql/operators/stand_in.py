@@ -24,6 +24,10 @@ class StandIn(Operator):
         self.append_only = operator.append_only
         self.event_times = operator.event_times
         self.closes = operator.closes
+        self.ends, self.ends_suffice = operator.ends, operator.ends_suffice
+        self.waits = operator.waits
+        self.delays, self.gaps = operator.delays, operator.gaps
+        self.lost_times, self.lost_ends = operator.lost_times, operator.lost_ends
         self.determined = operator.determined
         self.lateness_us = operator.lateness_us
         if operator.watermark == END_OF_TIME:  # it never holds a watermark back

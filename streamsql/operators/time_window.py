@@ -195,9 +195,10 @@ def closes_by(below: Operator, time_column: int) -> bool:
 
 def patience_us(below: Operator, time_column: int) -> int:
     """How long after its end a window over this column stays open: the allowed lateness, and while
-    the rows themselves change. Over window_start of windows below that is their size."""
-    changes = 0 if time_column in below.event_times else below.closes.get(time_column, 0)
-    return below.lateness_us + changes
+    the rows themselves change. Over window_start of windows below that is their size,
+    over the times of an interval join how far behind the watermark its pairs come."""
+    known = below.delays if time_column in below.event_times else below.closes
+    return below.lateness_us + known.get(time_column, 0)
 
 
 def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: bool) -> None:

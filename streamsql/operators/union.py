@@ -86,6 +86,10 @@ def add_union(
         made.append_only = all(b.append_only for b in below)
         made.lateness_us = max(b.lateness_us for b in below)
         made.event_times = frozenset.intersection(*(b.event_times for b in below))
+        made.delays = {
+            i: us for i in made.event_times if (us := max(b.delays.get(i, 0) for b in below))
+        }
+        made.lost_times = any(b.lost_times or b.event_times - made.event_times for b in below)
         first = below[0].closes
         made.closes = {
             column: max(b.closes[column] for b in below)

@@ -35,7 +35,7 @@ def made(files: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> Database:
     db.execute(TABLE)
     db.execute(CLOSED)
     with monkeypatch.context() as older:
-        older.setattr(on_close, "first_changing", lambda root, final: None)
+        older.setattr(on_close, "first_changing", lambda root, final, together: None)
         db.execute(ENDLESS)
     db.execute("CREATE MATERIALIZED VIEW above AS SELECT sum(m) AS m FROM endless")
     db.execute("CREATE INDEX i ON endless (k)")

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamsql.core.errors import FeatureNotSupported
 from streamsql.engine.database import Database
+from streamsql.operators import arrange, condition_join
 
 COUNTS = (
     "SELECT k, window_start ws, window_end we, count(*) c "
@@ -93,3 +95,129 @@ def test_a_key_that_goes_in_the_tick_of_new_rows_leaves_closed_windows_alone(
     )
     assert rows(db, "SELECT k, c FROM v") == ["(4, 3)"]
     assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []
+
+
+TIMES = {
+    "before": BEFORE,
+    "after": "x.k = y.k AND y.ws = x.ws + INTERVAL '10 seconds'",
+    "turned round": "x.k = y.k AND y.ws - INTERVAL '10 seconds' = x.ws",
+    "end meets start": "x.k = y.k AND x.we = y.ws",
+    "range": "x.k = y.k AND y.ws BETWEEN x.ws + INTERVAL '5 s' AND x.ws + INTERVAL '20 s'",
+    "range alone": "y.ws BETWEEN x.ws AND x.ws + INTERVAL '20 s' AND x.k < y.k",
+    "all before": "x.k = y.k AND y.ws < x.ws",
+    "all after": "x.k = y.k AND y.ws > x.ws",
+    "any": "x.k = y.k",
+    "same": "x.k = y.k AND x.ws = y.ws",
+}
+JOINS = {
+    kind: f"SELECT x.k, x.ws, x.c, y.ws w, y.c p FROM g x {kind} JOIN g y ON {{on}}"
+    for kind in ("INNER", "LEFT", "RIGHT", "FULL")
+} | {
+    "no window": "SELECT x.k, x.ws, x.c, y.c p FROM g x JOIN g y ON {on}",
+    "few columns": "SELECT x.c, y.c p FROM g x LEFT JOIN g y ON {on}",
+    "exists": "SELECT x.k, x.ws, x.c FROM g x WHERE EXISTS (SELECT 1 FROM g y WHERE {on})",
+    "not exists": "SELECT x.k, x.ws, x.c FROM g x WHERE NOT EXISTS (SELECT 1 FROM g y WHERE {on})",
+    "a column": "SELECT x.k, x.ws, x.c, y.c p FROM (SELECT k, ws, we - INTERVAL '10 s' AS wt, we, c "
+                "FROM g) x LEFT JOIN g y ON {on} AND x.wt < '2100-01-01'",
+}  # fmt: skip
+ENDLESS = {("all before", "RIGHT"), ("all before", "FULL"),
+           *((on, join) for on in ("all after", "any")
+             for join in ("LEFT", "FULL", "few columns", "a column")),
+           ("all after", "not exists"), ("any", "RIGHT"), ("any", "not exists")}  # fmt: skip
+"""Joins whose rows may get partners for ever."""
+BESIDE = {
+    "in the window": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
+                     "AND b.t BETWEEN x.ws AND x.we",
+    "after it": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
+                "AND b.t BETWEEN x.we AND x.we + INTERVAL '5 s'",
+    "before it": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
+                 "AND b.t BETWEEN x.ws - INTERVAL '5 s' AND x.ws - INTERVAL '1 s'",
+    "without a key": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON "
+                     "b.t BETWEEN x.we AND x.we + INTERVAL '5 s'",
+}  # fmt: skip
+OTHERS = {
+    "lag": "SELECT k, ws, c, lag(c) OVER (PARTITION BY k ORDER BY ws) l FROM g",
+    "lag of all": "SELECT k, ws, c, lag(c) OVER (ORDER BY ws, k) l FROM g",
+    "lag by end": "SELECT k, we, c, lag(c) OVER (PARTITION BY k ORDER BY we) l FROM g",
+    "lag inline": f"SELECT k, ws, c, lag(c) OVER (ORDER BY ws, k) l FROM ({COUNTS}) z",
+    "asof": "SELECT b.id, b.t, g.ws, g.c FROM b ASOF LEFT JOIN g ON b.k = g.k AND g.ws <= b.t",
+    "asof by end": "SELECT b.id, b.t, g.ws, g.c FROM b ASOF LEFT JOIN g ON b.k = g.k "
+                   "AND g.we <= b.t",
+    "asof inner": "SELECT b.id, b.t, g.ws, g.c FROM b ASOF JOIN g ON b.k = g.k AND g.ws < b.t",
+    "asof itself": "SELECT a.id, a.t, g.ws, g.c FROM a ASOF LEFT JOIN g ON a.k = g.k "
+                   "AND g.ws <= a.t",
+}  # fmt: skip
+
+
+def shapes() -> dict[tuple[str, ...], str]:
+    found = {(on, join): sql.format(on=TIMES[on]) for on in TIMES for join, sql in JOINS.items()}
+    kinds = ("INNER", "LEFT", "RIGHT", "FULL")
+    found |= {(n, kind): sql.format(kind=kind) for n, sql in BESIDE.items() for kind in kinds}
+    return found | {(name, ""): sql for name, sql in OTHERS.items()}
+
+
+def second_table(db: Database) -> None:
+    db.execute("CREATE TABLE b (id INT, k INT, t TIMESTAMP, WATERMARK FOR t AS t)")
+
+
+def put(db: Database, table: str, rows_: list[tuple[int, int, int]]) -> None:
+    """Rows (id, key, second)."""
+    values = (f"({i}, {k}, TIMESTAMP '2024-01-01' + INTERVAL '{s} s')" for i, k, s in rows_)
+    db.execute(f"INSERT INTO {table} VALUES {', '.join(values)}")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_on_close_rows_come_once_whole_and_right(db: Database, part: int) -> None:
+    second_table(db)
+    made = {}
+    for i, (shape, sql) in enumerate(shapes().items()):
+        if i % 2 != part:
+            continue
+        for emit in ("", " EMIT ON WINDOW CLOSE"):
+            name = f"v{i}{'f' if emit else ''}"
+            if emit and shape in ENDLESS:
+                with pytest.raises(FeatureNotSupported, match="changes its rows after that"):
+                    db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}{emit}")
+                continue
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}{emit}")
+            made[name] = (shape, sql)
+            if emit:
+                db.execute(f"CREATE SUBSCRIPTION s{name} FROM {name} WITH (retention = '1 day')")
+    draw, at, number = random.Random(part), {"a": 0, "b": 0}, 0
+    for _ in range(25):
+        table = draw.choice("ab")
+        chunk = []
+        for _ in range(draw.randint(1, 5)):
+            at[table], number = at[table] + draw.randint(0, 5), number + 1
+            chunk.append((number, draw.randint(1, 3), at[table]))
+        put(db, table, chunk)
+    for table in "ab":
+        db.execute(f"ADVANCE WATERMARK FOR {table} TO '2024-01-02'")
+    for name, (shape, sql) in made.items():
+        assert rows(db, f"SELECT * FROM {name}") == rows(db, sql), (shape, name)
+        if name[-1] == "f":
+            db.execute(f"DECLARE c{name} SUBSCRIPTION CURSOR FOR s{name} SINCE begin()")
+            given = db.execute(f"FETCH 5000 FROM c{name}").fetchall()
+            assert all(weight == 1 for _, weight, *_ in given), shape
+    assert db.execute("SELECT * FROM streamsql.late_rows").fetchall() == []
+
+
+@pytest.mark.parametrize("emit", ["", " EMIT ON WINDOW CLOSE"])
+def test_what_has_no_partner_to_come_is_freed(db: Database, monkeypatch, emit: str) -> None:
+    monkeypatch.setattr(arrange, "FREE_FROM", 16)
+    monkeypatch.setattr(condition_join, "FREE_FROM", 16)
+    second_table(db)
+    ons = ("before", "after", "range")
+    kinds = ("FULL", "exists", "not exists")
+    chosen = {(on, join): s for (on, join), s in shapes().items() if on in ons and join in kinds}
+    chosen[("after it", "")] = BESIDE["after it"].format(kind="LEFT")
+    for i, sql in enumerate(chosen.values()):
+        db.execute(f"CREATE MATERIALIZED VIEW v{i} AS {sql}{emit}")
+    held = []
+    for ten in range(60):
+        for table in "ab":
+            put(db, table, [(ten, k, 10 * ten + k) for k in range(3)])
+        if ten in (29, 59):
+            held.append({n.label: n.operator.state_rows() for n in db.engine.circuit})
+    grown = {x: (held[0][x], n) for x, n in held[1].items() if n > max(60, 1.5 * held[0][x])}
+    assert not grown
