@@ -66,7 +66,7 @@ class Built:
     tables: dict[int, TableState] = field(default_factory=dict)
     views: dict[int, ViewState] = field(default_factory=dict)
     fills: dict[int, Delta] = field(default_factory=dict)
-    steps: list[tuple[Step, frozenset[str]]] = field(default_factory=list)
+    steps: list[tuple[Step, frozenset[int]]] = field(default_factory=list)
     nodes: dict[int, int] = field(default_factory=dict)
     sources: dict[int, Any] = field(default_factory=dict)
     dropped: list[Relation] = field(default_factory=list)
@@ -224,8 +224,7 @@ class CatalogBuilder:
             else:
                 state.follow_log(old)
                 built.swapped[oid] = view.difference.contents()
-        names = frozenset(relation.name for relation in final.values())
-        built.steps += [(step, names) for step in side.reports]
+        built.steps += [(step, frozenset(final)) for step in side.reports]
 
     def build_view(self, relation: Relation, built: Built, *, fill: bool = True) -> ViewState:
         """Bind, compile and fill a view from the present rows of what it reads."""
@@ -244,7 +243,7 @@ class CatalogBuilder:
             step = Step(engine.version, engine.advance_now())
             built.fills[relation.oid] = self._fill(view, built, step)
             view.start = engine.past.started([view.node], step.tick, step.now_us, built)
-            built.steps.append((step, frozenset((relation.name,))))
+            built.steps.append((step, frozenset((relation.oid,))))
         return view
 
     def _fill(self, view: ViewState, built: Built, step: Step) -> Delta:

@@ -38,7 +38,7 @@ from streamsql.engine.past import Past
 from streamsql.engine.reads.duck import DuckPool
 from streamsql.engine.reads.view import ReadView, Stored
 from streamsql.engine.recordings import Recordings
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import Owner, Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.sources import SourceRuntime
 from streamsql.engine.storage.changelog import Keep
@@ -183,13 +183,13 @@ class Engine:
                 stack.extend(node.inputs)
         return sorted(found)
 
-    def owners_of(self, node_id: int, port: int | None = None) -> list[tuple[str, str]]:
-        """(view, relations it reads that reach the node) for each view that a node works for.
+    def owners_of(self, node_id: int, port: int | None = None) -> list[Owner]:
+        """The views that a node works for, with the relations they read that reach it.
 
         port: the input of the node that is asked about; None = all of them.
         """
         by_node = {node: oid for oid, node in self.nodes.items()}
-        names = []
+        owners = []
         for view in self.views.values():
             if node_id not in self.own_nodes(view):
                 continue
@@ -204,18 +204,22 @@ class Engine:
                         stack += self.circuit.nodes[below].inputs
             borders = sorted(seen & by_node.keys() - {view.node})
             relations = dict.fromkeys(self.relation_name(by_node[i]) for i in borders)
-            names.append((view.relation.name, ", ".join(relations)))
-        return names
+            own = view.relation
+            owners.append(Owner(own.oid, own.schema, own.name, ", ".join(relations)))
+        return owners
 
     def relation_name(self, oid: int) -> str:
         """Its name, also by a layout of it; that of a subscription's view; or its number while it
         is being made."""
+        return self.qualified_name(oid)[1]
+
+    def qualified_name(self, oid: int) -> tuple[str | None, str]:
+        """(schema, name) of `relation_name`; no schema while it is being made."""
         layout = self.catalog.layouts.get(oid)
         relation = self.catalog.relations.get(oid if layout is None else layout.of)
-        if relation is not None:
-            return relation.name
-        view = self.views.get(oid)
-        return str(oid) if view is None else view.relation.name
+        if relation is None and oid in self.views:
+            relation = self.views[oid].relation
+        return (None, str(oid)) if relation is None else (relation.schema, relation.name)
 
     # --- reading --------------------------------------------------------------------------------
     def stored(self, oid: int) -> Stored | None:

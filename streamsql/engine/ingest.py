@@ -162,7 +162,8 @@ class Ingest:
         engine = self.engine
         oid = source.relation.oid
         for partition, offset, payload, reason in arrival.bad:
-            tick.source_errors.append((source.relation.name, partition, offset, payload, reason))
+            schema, name = source.relation.schema, source.relation.name
+            tick.source_errors.append((name, partition, offset, payload, reason, schema))
         rows = arrival.rows
         if source.is_table and rows.num_rows:
             table = engine.tables[oid]

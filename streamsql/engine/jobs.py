@@ -463,11 +463,11 @@ class Jobs:
     # --- for SHOW JOBS --------------------------------------------------------------------------
     def rows(self) -> list[tuple[Any, ...]]:
         """(id, kind, relation, statement, state, rows done, rows estimated, progress, started µs,
-        error)."""
+        error, schema)."""
         return [
             (job.id, job.kind, job.relation.name, job.text, job.state,
              job.rows_done, job.rows_total, job.progress, job.started_us,
-             None if job.error is None else job.error.message)
+             None if job.error is None else job.error.message, job.relation.schema)
             for job in (*self.active.values(), *self.failed)
         ]  # fmt: skip
 

@@ -56,6 +56,16 @@ class Key:
     constraint_oid: int
 
 
+@dataclass(frozen=True)
+class Owner:
+    """A view that an operator works for. sources: what it reads there, as late_rows shows it."""
+
+    oid: int
+    schema: str
+    view: str
+    sources: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Relation:
     """A table, source, view, materialized view or system relation.

@@ -122,7 +122,8 @@ def replay_record(engine: Engine, record: Record) -> None:
 
 
 def _replay_sources(engine: Engine, record: Record, tick: Tick) -> None:
-    tick.source_errors += [tuple(row) for row in record.get("e", ())]
+    # records of before the schema was noted have five values
+    tick.source_errors += [(*row[:5], *(row[5:] or ["public"])) for row in record.get("e", ())]
     for oid, data, partition in record.get("i", ()):
         source = engine.sources[oid]
         rows: pa.RecordBatch = batch_from(data, source.relation.columns)

@@ -20,7 +20,7 @@ from streamsql.core.schema import Schema
 from streamsql.core.types import BIGINT, DOUBLE, INTERVAL, JSON, TEXT, TIMESTAMP, TIMESTAMPTZ
 from streamsql.engine import history
 from streamsql.engine.json_rows import rows_as_json
-from streamsql.engine.relations import Relation
+from streamsql.engine.relations import Owner, Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.storage.watermarks import to_us
 
@@ -32,59 +32,67 @@ KEPT_ROWS = 1_000_000
 
 FIRST_OID = 13100
 
+SCHEMA_NAME = ("schema_name", TEXT)
+"""Where the view, the source or the relation stands that a row is about; the last column."""
+
 SCHEMAS: dict[str, Schema] = {
     "late_rows": Schema.of(
         ("view", TEXT), ("source", TEXT), ("row", JSON), ("event_time", TIMESTAMP),
-        ("watermark", TIMESTAMP), ("late_by", INTERVAL), ("version", BIGINT),
+        ("watermark", TIMESTAMP), ("late_by", INTERVAL), ("version", BIGINT), SCHEMA_NAME,
     ),
     "view_errors": Schema.of(
-        ("view", TEXT), ("sqlstate", TEXT), ("message", TEXT), ("row", JSON), ("version", BIGINT)
+        ("view", TEXT), ("sqlstate", TEXT), ("message", TEXT), ("row", JSON), ("version", BIGINT),
+        SCHEMA_NAME,
     ),
     "source_errors": Schema.of(
         ("source", TEXT), ("partition", TEXT), ("offset", TEXT), ("payload", TEXT),
-        ("reason", TEXT), ("version", BIGINT),
+        ("reason", TEXT), ("version", BIGINT), SCHEMA_NAME,
     ),
     "watermarks": Schema.of(
         ("relation", TEXT), ("operator", TEXT), ("watermark", TIMESTAMP), ("held_back_by", TEXT),
-        ("since", TIMESTAMP),
+        ("since", TIMESTAMP), SCHEMA_NAME,
     ),
     "sources": Schema.of(
         ("name", TEXT), ("connector", TEXT), ("status", TEXT), ("rows", BIGINT),
-        ("queued_rows", BIGINT), ("positions", JSON), ("error", TEXT),
+        ("queued_rows", BIGINT), ("positions", JSON), ("error", TEXT), SCHEMA_NAME,
     ),
-    "sinks": Schema.of(("name", TEXT), ("connector", TEXT), ("status", TEXT), ("error", TEXT)),
+    "sinks": Schema.of(
+        ("name", TEXT), ("connector", TEXT), ("status", TEXT), ("error", TEXT), SCHEMA_NAME
+    ),
     "jobs": Schema.of(
         ("id", BIGINT), ("kind", TEXT), ("relation", TEXT), ("statement", TEXT), ("state", TEXT),
         ("rows_done", BIGINT), ("rows_estimated", BIGINT), ("progress", DOUBLE),
-        ("started", TIMESTAMPTZ), ("error", TEXT),
+        ("started", TIMESTAMPTZ), ("error", TEXT), SCHEMA_NAME,
     ),
     "operators": Schema.of(
         ("view", TEXT), ("node", BIGINT), ("operator", TEXT), ("maintenance", TEXT),
         ("state", TEXT), ("state_rows", BIGINT), ("state_bytes", BIGINT), ("rows_in", BIGINT),
         ("rows_out", BIGINT), ("late_rows", BIGINT), ("errors", BIGINT), ("busy_us", BIGINT),
-        ("watermark", TIMESTAMP),
+        ("watermark", TIMESTAMP), SCHEMA_NAME,
     ),
     "settings": Schema.of(("name", TEXT), ("value", TEXT), ("description", TEXT)),
     "retained_versions": Schema.of(
         ("relation", TEXT), ("retention", TEXT), ("oldest_version", BIGINT),
         ("oldest_time", TIMESTAMPTZ), ("changes", BIGINT), ("bytes", BIGINT),
-        ("disk_bytes", BIGINT),
+        ("disk_bytes", BIGINT), SCHEMA_NAME,
     ),
     "indexes": Schema.of(
         ("name", TEXT), ("relation", TEXT), ("entries", BIGINT), ("bytes", BIGINT),
-        ("lookups", BIGINT),
+        ("lookups", BIGINT), SCHEMA_NAME,
     ),
     "subscriptions": Schema.of(
         ("name", TEXT), ("relation", TEXT), ("retention", INTERVAL), ("oldest_version", BIGINT),
-        ("newest_version", BIGINT), ("bytes", BIGINT),
+        ("newest_version", BIGINT), ("bytes", BIGINT), SCHEMA_NAME,
     ),
 }  # fmt: skip
 
 NOT_COUNTED = (None, None, None)
 """rows_done, rows_estimated and progress of a view that is there."""
 
-ERROR_KEY = tuple[str, str, str, str]
-Owners = Sequence[tuple[str, str]]
+ERROR_KEY = tuple[str, str, str, str, str]
+"""View, SQLSTATE, message, row, schema of the view."""
+KEPT = ("late_rows", "source_errors", "view_errors")
+Owners = Sequence[Owner]
 
 
 def system_relations() -> list[Relation]:
@@ -135,20 +143,20 @@ class SystemState:
         }
 
     # --- recording (engine thread) --------------------------------------------------------------
-    def record(self, tick: Tick, step: Step, views: Collection[str] | None = None) -> None:
+    def record(self, tick: Tick, step: Step, views: Collection[int] | None = None) -> None:
         """Take what the operators reported in one tick. views: those that it was reported for while
         they were filled; None = all that the operators work for."""
         owners: dict[tuple[int, int | None], Owners] = {}
         late_at = {(late.node, late.port) for late in step.late}
         for at in {*late_at, *((e.node, None) for e in step.errors)}:
             found = self.engine.owners_of(*at)
-            owners[at] = [own for own in found if views is None or own[0] in views]
+            owners[at] = [own for own in found if views is None or own.oid in views]
         for late in step.late:
             self._record_late(late, owners[late.node, late.port], tick.version)
         for error in step.errors:
             self._record_error(error, owners[error.node, None], tick.version)
         if tick.source_errors:
-            rows = [(*row, tick.version) for row in tick.source_errors]
+            rows = [(*row[:-1], tick.version, row[-1]) for row in tick.source_errors]
             batch = batch_of(rows, SCHEMAS["source_errors"])
             self._add("source_errors", self._source_errors, batch)
 
@@ -158,15 +166,16 @@ class SystemState:
         n = late.batch.num_rows
         rows = rows_as_json(late.batch, late.schema)
         intervals = [(0, 0, int(us) * 1000) for us in (watermark - event).tolist()]
-        for view, source in owners:
+        for owner in owners:
             columns = [
-                pa.array([view] * n, pa.string()),
-                pa.array([source] * n, pa.string()),
+                pa.array([owner.view] * n, pa.string()),
+                pa.array([owner.sources] * n, pa.string()),
                 rows,
                 pa.array(event).cast(pa.timestamp("us")),
                 pa.array(watermark).cast(pa.timestamp("us")),
                 pa.array(intervals, pa.month_day_nano_interval()),
                 pa.array(np.full(n, version, np.int64)),
+                pa.array([owner.schema] * n, pa.string()),
             ]
             schema = SCHEMAS["late_rows"].arrow
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -181,15 +190,15 @@ class SystemState:
 
     def mark(self, name: str) -> Mark | None:
         """How far `late_rows` and its like are; None for what is computed."""
-        if name not in ("late_rows", "source_errors", "view_errors"):
+        if name not in KEPT:
             return None
         return Mark(self._gains[name], self._losses[name])
 
     def _record_error(self, error: RowError, owners: Owners, version: int) -> None:
         """An error that is retracted (its row was corrected) leaves the relation again."""
-        for view, _ in owners:
+        for owner in owners:
             self._losses["view_errors"] += 1
-            key = (view, error.sqlstate, error.message, error.row_json)
+            key = (owner.view, error.sqlstate, error.message, error.row_json, owner.schema)
             versions = self._errors.setdefault(key, [])
             if error.weight > 0:
                 versions += [version] * min(error.weight, KEPT_ROWS)
@@ -207,33 +216,39 @@ class SystemState:
         visible = rows.take(pa.array(ahead)).select(list(range(len(relation.columns))))
         texts = rows_as_json(visible, relation.columns).to_pylist()
         reason = "event time is further ahead of the clock than max_future allows"
-        found = [(relation.name, partition, "", text, reason, tick.version) for text in texts]
+        about = (reason, tick.version, relation.schema)
+        found = [(relation.name, partition, "", text, *about) for text in texts]
         batch = batch_of(found, SCHEMAS["source_errors"])
         self._add("source_errors", self._source_errors, batch)
 
     def forget(self, relation: Relation) -> None:
         """A dropped view's errors and late rows go with it."""
         self._losses.update(("late_rows", "view_errors"))
-        for key in [k for k in self._errors if k[0] == relation.name]:
+        for key in self._errors_of(relation):
             del self._errors[key]
         if relation.kind == "materialized_view":
             kept = []
             for batch in self._late:
-                mask = np.asarray(batch.column(0).to_numpy(zero_copy_only=False) != relation.name)
-                if mask.any():
-                    kept.append(batch if mask.all() else batch.filter(pa.array(mask)))
+                others = pc.invert(about(batch, 0, relation))
+                if pc.any(others).as_py():
+                    kept.append(batch.filter(others))
             self._late = kept
+
+    def _errors_of(self, view: Relation) -> list[ERROR_KEY]:
+        return [k for k in self._errors if (k[0], k[4]) == (view.name, view.schema)]
 
     def rename(self, relation: Relation, name: str) -> None:
         """What was recorded under a relation's name stands under its new one."""
         if relation.kind == "materialized_view":
-            for key in [k for k in self._errors if k[0] == relation.name]:
-                self._errors[name, key[1], key[2], key[3]] = self._errors.pop(key)
-        at = 0 if relation.kind == "materialized_view" else 1
-        self._late = [renamed(batch, at, relation.name, name) for batch in self._late]
+            for key in self._errors_of(relation):
+                self._errors[name, *key[1:]] = self._errors.pop(key)  # type: ignore[index]
+            self._late = [renamed(b, 0, about(b, 0, relation), name) for b in self._late]
+        else:  # by its name alone: late rows do not tell the schema of what they come from
+            self._late = [renamed(b, 1, pc.equal(b.column(1), relation.name), name)
+                          for b in self._late]  # fmt: skip
         if relation.kind in ("table", "source"):
             errors = self._source_errors
-            self._source_errors = [renamed(batch, 0, relation.name, name) for batch in errors]
+            self._source_errors = [renamed(b, 0, about(b, 0, relation), name) for b in errors]
 
     # --- reading --------------------------------------------------------------------------------
     def table(self, name: str) -> pa.Table:
@@ -248,7 +263,7 @@ class SystemState:
         if name == "source_errors":
             return pa.Table.from_batches(list(self._source_errors), schema=schema)
         if name == "view_errors":
-            rows = [(*key, v) for key, versions in self._errors.items() for v in versions]
+            rows = [(*k[:4], v, k[4]) for k, versions in self._errors.items() for v in versions]
             return pa.Table.from_batches([batch_of(rows, SCHEMAS[name])], schema=schema)
         return pa.Table.from_batches([batch_of(self._computed[name](), SCHEMAS[name])])
 
@@ -260,10 +275,10 @@ class SystemState:
         rows: list[tuple[Any, ...]] = []
         origins: dict[int, tuple[str, int | None]] = {}
         for oid, tracker in engine.trackers():
-            name = engine.relation_name(oid)
+            schema, name = engine.qualified_name(oid)
             held = tracker.held_back_by(engine.advance_now())
             since = tracker.state.since_us or tracker.state.begun_us
-            rows.append((name, "source", time_or_none(tracker.value), held, since))
+            rows.append((name, "source", time_or_none(tracker.value), held, since, schema))
             origins[engine.nodes[oid]] = (name, since)
         nodes = engine.circuit.nodes
         for view in list(engine.views.values()):
@@ -273,7 +288,8 @@ class SystemState:
                     name, since = origins[holder([nodes[i] for i in below]).id]
                     label = f"{nodes[node_id].operator.name} #{node_id}"
                     moved = time_or_none(nodes[node_id].watermark)
-                    rows.append((view.relation.name, label, moved, name, since))
+                    relation = view.relation
+                    rows.append((relation.name, label, moved, name, since, relation.schema))
         return rows
 
     def _source_rows(self) -> list[tuple[Any, ...]]:
@@ -281,7 +297,7 @@ class SystemState:
 
         return [
             (s.relation.name, s.relation.connector, s.status, s.rows, s.queue.rows,
-             json.dumps(s.positions), s.error)
+             json.dumps(s.positions), s.error, s.relation.schema)
             for s in list(self.engine.sources.values())
         ]  # fmt: skip
 
@@ -294,14 +310,15 @@ class SystemState:
             if view.relation.suspended is not None:
                 state = "suspended"
             error = None if failure is None else str(failure)
-            name, sql = view.relation.name, view.relation.sql
+            relation = view.relation
             started = view.started_us or self._opened_us
-            rows.append((oid, "materialized view", name, sql, state, *NOT_COUNTED, started, error))
+            rows.append((oid, "materialized view", relation.name, relation.sql, state,
+                         *NOT_COUNTED, started, error, relation.schema))  # fmt: skip
         for oid, source in list(self.engine.sources.items()):
-            name, sql = source.relation.name, source.relation.sql
+            relation = source.relation
             state = "suspended" if source.status == "paused" else source.status
-            rows.append((oid, "source", name, sql, state, source.rows, None, None,
-                         source.started_us, source.error))  # fmt: skip
+            rows.append((oid, "source", relation.name, relation.sql, state, source.rows, None, None,
+                         source.started_us, source.error, relation.schema))  # fmt: skip
         return rows
 
     def _operator_rows(self) -> list[tuple[Any, ...]]:
@@ -316,7 +333,7 @@ class SystemState:
                     (view.relation.name, node_id, op.name, op.maintenance,
                      op.explain().get("state"), op.state_rows(), op.state_bytes(), m.rows_in,
                      m.rows_out, m.late_rows, m.errors, m.busy_ns // 1000,
-                     time_or_none(node.watermark))
+                     time_or_none(node.watermark), view.relation.schema)
                 )  # fmt: skip
         return rows
 
@@ -327,7 +344,7 @@ class SystemState:
 
     def _index_rows(self) -> list[tuple[Any, ...]]:
         return [
-            (i.name, s.relation.name, i.order.entries, i.nbytes, i.lookups)
+            (i.name, s.relation.name, i.order.entries, i.nbytes, i.lookups, s.relation.schema)
             for s, i in self.engine.indexes.all()
         ]
 
@@ -338,7 +355,7 @@ class SystemState:
             store = recording.store
             source = self.engine.relation_name(recording.relation_id)
             rows.append((recording.relation.name, source, (0, days, us * 1000), store.floor,
-                         store.newest, store.nbytes))  # fmt: skip
+                         store.newest, store.nbytes, recording.relation.schema))  # fmt: skip
         return rows
 
     def _retained_rows(self) -> list[tuple[Any, ...]]:
@@ -349,7 +366,7 @@ class SystemState:
         return [
             (s.relation.name, s.relation.options.get("retention", default), s.log.floor,
              engine.retention.timeline.time_of(s.log.floor), len(s.log), s.log.nbytes,
-             engine.durability.state_bytes(history.name_of(s.relation.oid)))
+             engine.durability.state_bytes(history.name_of(s.relation.oid)), s.relation.schema)
             for s in states
             if s.relation.oid in engine.catalog.relations and s.relation.kind != "system"
         ]  # fmt: skip
@@ -357,16 +374,18 @@ class SystemState:
     # --- checkpoints ----------------------------------------------------------------------------
     def save(self) -> dict[str, pa.Table]:
         """The rows that are kept, as tables."""
-        return {n: self.table(n) for n in ("late_rows", "source_errors", "view_errors")}
+        return {n: self.table(n) for n in KEPT}
 
     def load(self, saved: dict[str, pa.Table]) -> None:
         """Inverse of `save`."""
+        saved = {name: with_schema(saved[name], SCHEMAS[name]) for name in KEPT}
         self._late = saved["late_rows"].to_batches()
         self._source_errors = saved["source_errors"].to_batches()
         self._errors.clear()
         counts = Counter(zip(*(c.to_pylist() for c in saved["view_errors"].columns), strict=True))
-        for (*key, version), n in counts.items():
-            self._errors.setdefault(tuple(key), []).extend([version] * n)  # type: ignore[arg-type]
+        for (*key, version, schema), n in counts.items():
+            versions = self._errors.setdefault((*key, schema), [])  # type: ignore[arg-type]
+            versions.extend([version] * n)
 
 
 def batch_of(rows: Sequence[tuple[Any, ...]], schema: Schema) -> pa.RecordBatch:
@@ -381,13 +400,26 @@ def batch_of(rows: Sequence[tuple[Any, ...]], schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
 
 
-def renamed(batch: pa.RecordBatch, column: int, old: str, new: str) -> pa.RecordBatch:
-    """The batch with another name in a column of names."""
-    values = batch.column(column)
-    mask = pc.equal(values, old)
+def about(batch: pa.RecordBatch, column: int, relation: Relation) -> pa.Array:
+    """bool[n]: which rows are about this relation, whose name stands in `column`."""
+    here = pc.equal(batch.column(batch.num_columns - 1), relation.schema)
+    return pc.and_(pc.equal(batch.column(column), relation.name), here)
+
+
+def renamed(batch: pa.RecordBatch, column: int, mask: pa.Array, new: str) -> pa.RecordBatch:
+    """The batch with another name in these rows of a column of names."""
     if not pc.any(mask).as_py():
         return batch
-    return batch.set_column(column, batch.schema.field(column), pc.if_else(mask, new, values))
+    values = pc.if_else(mask, new, batch.column(column))
+    return batch.set_column(column, batch.schema.field(column), values)
+
+
+def with_schema(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Rows that were kept before there was `schema_name`, as if all stood in public."""
+    if rows.num_columns == len(schema):
+        return rows
+    public = pa.array(["public"] * rows.num_rows, pa.string())
+    return rows.append_column(schema.arrow.field(len(schema) - 1), public)
 
 
 def trim(batches: list[pa.RecordBatch]) -> None:

@@ -14,7 +14,7 @@ def test_show_jobs_is_narrow_and_says_since_when_each_runs(db):
     db.execute("FLUSH")
     shown = db.execute("SHOW JOBS")
     assert [c.name for c in shown.columns] == [
-        "Id", "Kind", "Relation", "State", "Rows", "Started", "Error",
+        "Id", "Kind", "Relation", "State", "Rows", "Started", "Error", "Schema",
     ]  # fmt: skip
     view, source = shown.fetchall()
     assert view[1:5] == ("materialized view", "m", "running", "")

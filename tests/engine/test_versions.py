@@ -188,7 +188,8 @@ def test_retained_memory_is_bounded_and_shown(db, rows, monkeypatch):
     for _ in range(200):
         db.execute("INSERT INTO big SELECT * FROM generate_series(1, 100)")
     [(name, promise, oldest, _, changes, nbytes, disk)] = rows(
-        "SELECT * FROM streamsql.retained_versions WHERE relation = 'big'"
+        "SELECT relation, retention, oldest_version, oldest_time, changes, bytes, disk_bytes"
+        " FROM streamsql.retained_versions WHERE relation = 'big'"
     )
     assert disk == 0  # it is in memory
     assert (name, promise) == ("big", "1 day")

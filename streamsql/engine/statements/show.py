@@ -52,6 +52,7 @@ SHAPES: dict[str, Columns] = {
         ("Rows", TEXT),
         ("Started", TIMESTAMPTZ),
         ("Error", TEXT),
+        ("Schema", TEXT),
     ),
     "columns": COLUMNS,
     "indexes": (
@@ -80,14 +81,14 @@ def _jobs(session: Session) -> Rows:
     rows = []
     columns = (c.to_pylist() for c in session.engine.system.table("jobs").columns)
     for job in zip(*columns, strict=True):
-        number, kind, relation, _, state, done, estimated, progress, started, error = job
+        number, kind, relation, _, state, done, estimated, progress, started, error, schema = job
         counted = "" if done is None else f"{done:,}"
         if estimated is not None:
             counted += f" of {estimated:,}"
         if progress is not None:
             counted += f" ({progress:g} %)"
         second = started and started.replace(microsecond=0)
-        rows.append((number, kind, relation, state, counted, second, error))
+        rows.append((number, kind, relation, state, counted, second, error, schema))
     return rows
 
 

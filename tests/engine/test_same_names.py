@@ -1,0 +1,83 @@
+"""Views of one name in two schemas are told apart by every system relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import streamsql
+from streamsql.engine.database import Database
+
+SETUP = """
+    CREATE SCHEMA a; CREATE SCHEMA b;
+    CREATE TABLE t (id INT, n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts);
+    CREATE MATERIALIZED VIEW a.v AS SELECT id, 10 / n AS r FROM t;
+    CREATE MATERIALIZED VIEW b.v AS SELECT id, 20 / (n - 1) AS r FROM t;
+    CREATE MATERIALIZED VIEW a.w AS SELECT window_start, count(*) FROM TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY 1;
+    CREATE MATERIALIZED VIEW b.w AS SELECT window_start, sum(n) FROM TUMBLE(t, ts, INTERVAL '1 hour') GROUP BY 1;
+    INSERT INTO t VALUES (1, 0, '2024-01-01 00:10'), (2, 1, '2024-01-01 00:30'), (3, 1, '2024-01-01 00:05');
+"""
+ERRORS = "SELECT schema_name, view, row ->> 'id' FROM streamsql.view_errors ORDER BY 1, 2, 3"
+LATE = "SELECT schema_name, view, row ->> 'id' FROM streamsql.late_rows ORDER BY 1, 2, 3"
+BAD = "SELECT schema_name, source, payload FROM streamsql.source_errors"
+
+
+@pytest.fixture
+def both(db: Database) -> Iterator[Database]:
+    for statement in SETUP.split(";"):
+        if statement.strip():
+            db.execute(statement)
+    yield db
+
+
+def test_errors_and_late_rows_name_the_schema(both: Database) -> None:
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "1"), ("b", "v", "2"), ("b", "v", "3")]
+    assert both.execute(LATE).fetchall() == [("a", "w", "3")]
+
+
+def test_what_runs_names_the_schema(both: Database) -> None:
+    for relation, column in (
+        ("jobs", "relation"), ("operators", "view"), ("retained_versions", "relation"),
+    ):  # fmt: skip
+        sql = (
+            f"SELECT DISTINCT schema_name FROM streamsql.{relation} WHERE {column} = 'w' ORDER BY 1"
+        )
+        assert both.execute(sql).fetchall() == [("a",), ("b",)], relation
+    marks = "SELECT DISTINCT schema_name, relation FROM streamsql.watermarks ORDER BY 1, 2"
+    assert both.execute(marks).fetchall() == [("a", "v"), ("a", "w"), ("b", "v"), ("b", "w"), ("public", "t")]  # fmt: skip
+    shown = both.execute("SHOW JOBS LIKE 'v'").fetchall()
+    assert [(row[2], row[-1]) for row in shown] == [("v", "a"), ("v", "b")]
+    both.execute("CREATE INDEX i ON a.v (id)")
+    found = both.execute("SELECT relation, schema_name FROM streamsql.indexes").fetchall()
+    assert found == [("v", "a")]
+
+
+def test_dropping_and_renaming_one_leaves_the_other(both: Database) -> None:
+    both.execute("DROP MATERIALIZED VIEW a.v")
+    assert both.execute(ERRORS).fetchall() == [("b", "v", "2"), ("b", "v", "3")]
+    both.execute("CREATE MATERIALIZED VIEW a.v AS SELECT id, 10 / n AS r FROM t")
+    both.execute("ALTER MATERIALIZED VIEW b.v RENAME TO x")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "1"), ("b", "x", "2"), ("b", "x", "3")]
+    both.execute("ALTER MATERIALIZED VIEW b.w RENAME TO y")
+    assert both.execute(LATE).fetchall() == [("a", "w", "3")]
+    both.execute("DROP MATERIALIZED VIEW b.y")
+    assert both.execute(LATE).fetchall() == [("a", "w", "3")]
+    both.execute("DELETE FROM t WHERE id = 1")
+    assert both.execute(ERRORS).fetchall() == [("b", "x", "2"), ("b", "x", "3")]
+
+
+def test_schemas_outlive_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("1\nx\n")
+    with streamsql.connect(tmp_path / "d") as db:
+        for statement in SETUP.split(";"):
+            if statement.strip():
+                db.execute(statement)
+        db.execute("CREATE TABLE b.s (id INT) WITH (connector = 'file', path = "
+                   f"'{tmp_path}/in.csv') FORMAT PLAIN ENCODE CSV (header = false)")  # fmt: skip
+        db.execute("FLUSH")
+        before = [db.execute(q).fetchall() for q in (ERRORS, LATE, BAD)]
+        assert before[2] == [("b", "s", "x")]
+    with streamsql.connect(tmp_path / "d") as db:
+        assert [db.execute(q).fetchall() for q in (ERRORS, LATE, BAD)] == before
