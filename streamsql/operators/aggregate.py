@@ -29,7 +29,7 @@ from streamsql.operators.folding import (
     Folding,
     make_folding,
 )
-from streamsql.operators.groups import BatchKeys, Groups
+from streamsql.operators.groups import BatchKeys, Given, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
 from streamsql.operators.map import move, rows_json
@@ -89,6 +89,7 @@ class Aggregate(Operator):
         self.bad_rows = 0
         self._failure: tuple[str, str] | None = None
         self._step: Step | None = None  # where errors are told; None = nowhere
+        self._given: Given | None = None
         self._kept: Int64Array | None = None  # rows of the last output that were not bad
         self.nothing = Delta.empty(schema)
         # where lanes do not tell what is printed, any change of them counts, and rows are compared
@@ -108,6 +109,7 @@ class Aggregate(Operator):
             out = self._open_global()
         if delta.num_rows:
             changes = self._taken(step, delta)
+            self._given = None
             self.folding.tidy(self.groups.cells)
             if not self.on_close:
                 out = _pair(out, changes) if out.num_rows else changes
@@ -150,7 +152,12 @@ class Aggregate(Operator):
             opened = local.first[opened]
         if self.close is not None:
             self._note_closing(keys, fresh, opened)
-        touched, old = groups.touch(slots, weights, distinct)
+        if local is None:
+            touched, first, old = groups.touch_first(slots, weights)
+        else:
+            first = local.first
+            touched, old = groups.touch(slots, weights, distinct)
+        self._given = (keys, first)
         self.folding.fold_delta(groups.cells, delta, slots, weights)
         self.folding.settle(groups.cells, touched)
         return touched, old
@@ -167,6 +174,7 @@ class Aggregate(Operator):
         distinct, opened = groups.upsert_local(keys, local)
         if self.close is not None:
             self._note_closing(keys, distinct[opened], local.first[opened])
+        self._given = (keys, local.first)
         old = groups.gather(distinct)
         loops.merge_sums(groups.cells, COUNT_LANE, distinct, part, 1)
         self.folding.merge(groups.cells, distinct, part)
@@ -191,12 +199,12 @@ class Aggregate(Operator):
     def _changes(self, touched: Int64Array, old: Cells) -> Delta:
         """-old +new of the touched groups; groups without rows are freed."""
         m, groups = touched.size, self.groups
-        slots, rows = np.empty(2 * m, np.int64), np.empty(2 * m, np.int64)
+        gone_slots, places = np.empty(m, np.int64), np.empty(2 * m, np.int64)
         cells = np.empty((2 * m, self.folding.width), np.int64)
         counts, pairs = np.zeros(4, np.int64), np.empty((2, m), np.int64)
         emit.changes(
-            groups.cells, groups.key_row, touched, old, self._told_by, bool(self.keys),
-            not self.on_close, slots, rows, cells, counts, pairs,
+            groups.cells, touched, old, self._told_by, bool(self.keys), not self.on_close,
+            gone_slots, places, cells, counts, pairs,
         )  # fmt: skip
         before, after, both, gone = counts.tolist()
         if gone < 0:
@@ -204,7 +212,7 @@ class Aggregate(Operator):
         n = before + after
         out = self.nothing
         if n:
-            out = self._rows(rows[:n], cells[:n], before)
+            out = self._rows(groups.keys_of(touched, places[:n], self._given), cells[:n], before)
             if both and self._compares:
                 pairs = _moved(pairs[:, :both], self._kept, n)
                 if self.folding.prints_count:
@@ -213,13 +221,12 @@ class Aggregate(Operator):
                     pairs = pairs[:, same]
                 out = _without_equal_pairs(out, pairs)
         if gone:
-            self._free(slots[2 * m - gone :])
+            self._free(gone_slots[:gone])
         return out
 
-    def _rows(self, rows: Int64Array, cells: Cells, before: int) -> Delta:
-        """Output rows from key rows and cells, the first `before` with -1 and the others with
-        +1."""
-        n = rows.size
+    def _rows(self, keys: list[pa.Array], cells: Cells, before: int) -> Delta:
+        """Output rows from keys and cells, the first `before` with -1 and the others with +1."""
+        n = len(cells)
         weights = None
         if before:
             weights = ones(n)
@@ -228,22 +235,21 @@ class Aggregate(Operator):
         try:
             results = self.folding.results(cells)
         except StreamSqlError:
-            return self._rows_but_bad(rows, cells, ones(n) if weights is None else weights)
-        arrays = self.groups.key_columns(rows) + results
-        return Delta.of(arrays, self.schema.arrow, n, weights, None, True)
+            return self._rows_but_bad(keys, cells, ones(n) if weights is None else weights)
+        return Delta.of(keys + results, self.schema.arrow, n, weights, None, True)
 
-    def _rows_but_bad(self, rows: Int64Array, cells: Cells, weights: Int64Array) -> Delta:
+    def _rows_but_bad(self, keys: list[pa.Array], cells: Cells, weights: Int64Array) -> Delta:
         """`_rows` without the groups that a result can not be computed for, or with NULL there."""
         results, errors = results_and_errors(self.folding.accumulators, cells)
-        arrays = self.groups.key_columns(rows) + results
-        out = Delta.of(arrays, self.schema.arrow, rows.size, weights, None, True)
+        n = len(cells)
+        out = Delta.of(keys + results, self.schema.arrow, n, weights, None, True)
         if self._step is not None:
-            keys = make_batch(self.groups.key_columns(rows), self.key_schema.arrow, rows.size)
+            named = make_batch(keys, self.key_schema.arrow, n)
             for row, error in errors.items():
-                self._report(self._step, keys.slice(row, 1), error, int(weights[row]))
+                self._report(self._step, named.slice(row, 1), error, int(weights[row]))
         if self.on_error == "null":
             return out
-        kept = np.ones(rows.size, np.bool_)
+        kept = np.ones(n, np.bool_)
         kept[list(errors)] = False
         self._kept = np.flatnonzero(kept)
         return out.take(self._kept)
@@ -260,7 +266,8 @@ class Aggregate(Operator):
 
     def _all_rows(self, slots: Int64Array) -> Delta:
         """+1 for each of these groups as it is."""
-        return self._rows(self.groups.key_row[slots], self.groups.gather(slots), 0)
+        keys = self.groups.key_columns(self.groups.key_row[slots])
+        return self._rows(keys, self.groups.gather(slots), 0)
 
     def _free(self, slots: Int64Array) -> None:
         if slots.size:

@@ -43,7 +43,9 @@ class OneSet(Aggregate):
         slots, new_rows = self.groups.upsert_columns(keys, len(cells))
         if self.close is not None:
             self._note_closing(keys, slots[new_rows], new_rows)
-        touched, old = self.groups.touch(slots, np.ascontiguousarray(cells[:, COUNT_LANE]))
+        counts = np.ascontiguousarray(cells[:, COUNT_LANE])
+        touched, first, old = self.groups.touch_first(slots, counts)
+        self._given = (keys, first)
         self.folding.merge(self.groups.cells, slots, cells)
         self.folding.settle(self.groups.cells, touched)
         return touched, old

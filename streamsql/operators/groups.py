@@ -24,6 +24,8 @@ FIRST_SLOTS = 64
 COMPACT_FROM = 4096  # key rows below which dead ones are left alone
 LOCAL_FROM = 512  # rows of a batch from which its own few keys are found first
 NOTHING: Mapping[int, pa.Array] = {}
+Given = tuple[Sequence[pa.Array], Int64Array]
+"""Key columns of a tick's rows, and in them the first row of every group that they touch."""
 SPREAD_TICKS = 15  # batches that are spared the attempt after one whose keys were many
 
 
@@ -51,6 +53,8 @@ class Groups:
         self.keys = ColumnStore(schema.arrow)
         self.key_row = np.zeros(FIRST_SLOTS, np.int64)
         self._stamp = 0
+        self.tells_keys = all(has_one_form(field.type) for field in schema.arrow)
+        """Whether every row of a group has the very key that is kept of it."""
         self._by_word = all(is_word(schema[i].type.arrow) for i in self.hashed)
         self._expected = FIRST_SLOTS
         self._spread = 0
@@ -161,11 +165,20 @@ class Groups:
             old = self.gather(distinct)
             loops.count_valid(self.cells, 0, slots, weights, 0, 0)
             return distinct, old
+        touched, _, old = self.touch_first(slots, weights)
+        return touched, old
+
+    def touch_first(
+        self, slots: Int64Array, weights: Int64Array
+    ) -> tuple[Int64Array, Int64Array, Cells]:
+        """`touch`, and between its results the first row of each of the distinct slots."""
         self._stamp += 1
-        touched = np.empty(slots.size, np.int64)
+        touched, first = np.empty((2, slots.size), np.int64)
         old = np.empty((slots.size, self.width), np.int64)
-        found = loops.touch(self.cells, self._base, slots, weights, self._stamp, touched, old)
-        return touched[:found], old[:found]
+        found = loops.touch(
+            self.cells, self._base, slots, weights, self._stamp, touched, first, old
+        )
+        return touched[:found], first[:found], old[:found]
 
     def gather(self, slots: Int64Array) -> Cells:
         """The cells of these slots, copied."""
@@ -176,6 +189,17 @@ class Groups:
     def key_columns(self, rows: Int64Array) -> list[pa.Array]:
         """The key columns at these rows (`key_row` of slots)."""
         return self.keys.take_columns(rows)
+
+    def keys_of(
+        self, touched: Int64Array, places: Int64Array, given: Given | None
+    ) -> list[pa.Array]:
+        """The key columns of the groups at these places of `touched`: out of the rows that touched
+        them, which are at hand, where these have the very keys that are kept."""
+        if given is None or not self.tells_keys:
+            return self.key_columns(self.key_row[touched[places]])
+        keys, first = given
+        rows = pa.array(first[places])
+        return [column.take(rows) for column in keys]
 
     def key_rows(self, slots: Int64Array) -> pa.RecordBatch:
         """The key columns of these slots."""
@@ -233,6 +257,13 @@ def is_word(type_: pa.DataType) -> bool:
         and not pa.types.is_decimal(type_)
         and type_ != pa.month_day_nano_interval()
         and type_.bit_width <= 64
+    )
+
+
+def has_one_form(type_: pa.DataType) -> bool:
+    """Whether equal values of the type are the same bytes, as 0.0 and -0.0 are not."""
+    return is_word(type_) or bool(
+        type_ in (pa.string(), pa.binary()) or pa.types.is_decimal128(type_)
     )
 
 

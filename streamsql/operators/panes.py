@@ -102,7 +102,8 @@ class PaneAggregate(Aggregate):
         slots, new_rows = self.groups.upsert(keys)
         if self.close is not None:
             self._note_closing(keys.columns, slots[new_rows], new_rows)
-        touched, old = self.groups.touch(slots, np.ascontiguousarray(cells[:, 0]))
+        touched, first, old = self.groups.touch_first(slots, np.ascontiguousarray(cells[:, 0]))
+        self._given = (keys.columns, first)
         self.folding.merge(self.groups.cells, slots, cells)
         self.folding.settle(self.groups.cells, touched)
         return touched, old

@@ -12,6 +12,7 @@ from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.errors import NegativeWeight
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
+from streamsql.kernels.arrays import lengthen, room_for
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.operators import saved
@@ -108,10 +109,9 @@ class SemiJoin(Operator):
         self.closing.push(times, opened)
 
     def _present(self, lanes: Lanes, skip: BoolArray) -> BoolArray:
-        slots = self.index.find(*lanes)
-        found: BoolArray = slots >= 0
-        found &= self.counts[np.maximum(slots, 0)] > 0
-        return found & ~skip
+        # a key is taken out in the tick that takes its last row
+        found: BoolArray = (self.index.find(*lanes) >= 0) & ~skip
+        return found
 
     def _flipped(self, b: Delta) -> Delta:
         """The left rows (as before this tick) of the keys that appeared or vanished."""
@@ -143,12 +143,9 @@ class SemiJoin(Operator):
 
     def _room(self) -> None:
         if self.index.num_slots > self.counts.size:
-            size = 2 * self.index.num_slots
-            counts, marks = np.zeros(size, np.int64), np.zeros(size, np.uint8)
-            close_at = np.zeros(size, np.int64)
-            counts[: self.counts.size] = self.counts
-            close_at[: self.close_at.size] = self.close_at
-            self.counts, self.marks, self.close_at = counts, marks, close_at
+            size = room_for(self.index.num_slots)
+            for name in ("counts", "marks", "close_at"):
+                lengthen(self, name, size)
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         self.watermarks.note_sources(sources)

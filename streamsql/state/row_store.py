@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamsql.core.errors import ProgramLimitExceeded
 from streamsql.kernels import zset
-from streamsql.kernels.arrays import int64s
+from streamsql.kernels.arrays import int64s, lengthen, room_for
 from streamsql.kernels.columns import CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS
 from streamsql.kernels.zset import CHANGED, FILLED, LIVE, ODD
 from streamsql.state.append_log import SMALL_ROWS, AppendLog
@@ -116,9 +116,7 @@ class RowStore:
         if top > ROWS_MAX:
             raise ProgramLimitExceeded("a relation holds at most 2147483646 rows")
         if self.weights.size and top > self.weights.size:
-            weights = np.zeros(top + top // 2, np.int64)
-            weights[: self.weights.size] = self.weights
-            self.weights = weights
+            lengthen(self, "weights", room_for(top))
         self._room(top >> CHUNK_BITS)
         return rows
 

@@ -32,11 +32,13 @@ AHEAD = 12
 
 @kernel
 def touch(
-    cells: Cells, base: int, slots: Any, weights: Any, stamp: int, touched: Any, old: Cells
-) -> int:
-    """Count the rows into lane 0; list each group met and copy its cells as they were.
+    cells: Cells, base: int, slots: Any, weights: Any, stamp: int,
+    touched: Any, first: Any, old: Cells,
+) -> int:  # fmt: skip
+    """Count the rows into lane 0; list each group met, the first row that met it, and its cells as
+    they were.
 
-    base: address of `cells`. touched: int64[n], old: int64[n, lanes], both filled up to the
+    base: address of `cells`. touched, first: int64[n], old: int64[n, lanes], filled up to the
     returned number of groups. stamp: unlike the one of every earlier call.
     """
     found = 0
@@ -45,11 +47,14 @@ def touch(
     weighted = weights.size > 0
     for i in range(n):
         if i + AHEAD < n:
-            prefetch(base + slots[i + AHEAD] * lanes * 8)
+            at = base + slots[i + AHEAD] * lanes * 8
+            prefetch(at)
+            prefetch(at + lanes * 8 - 8)
         s = slots[i]
         if cells[s, 1] != stamp:
             cells[s, 1] = stamp
             touched[found] = s
+            first[found] = i
             for k in range(lanes):
                 old[found, k] = cells[s, k]
             found += 1

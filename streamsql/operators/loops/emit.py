@@ -30,17 +30,17 @@ def differ(cells: Cells, s: int, old: Cells, i: int, shown: Any) -> bool:
 
 @kernel
 def changes(
-    cells: Cells, key_row: Any, touched: Any, old: Cells, shown: Any, keyed: bool, emit: bool,
-    slots: Any, rows: Any, out: Cells, counts: Any, pairs: Any,
+    cells: Cells, touched: Any, old: Cells, shown: Any, keyed: bool, emit: bool,
+    gone_slots: Any, places: Any, out: Cells, counts: Any, pairs: Any,
 ) -> None:  # fmt: skip
     """What the touched groups give out: -old and +new of those that differ.
 
     shown: int64[k, 2], (lane, whether only its being above 0 counts): what tells two states of a
-    group apart. keyed: groups without rows are not there. slots: int64[2m], filled with the groups
-    of the old ones, then of the new ones; rows: int64[2m], their key rows; out: int64[2m, lanes],
-    their cells. pairs: int64[2, m], where a group gives both. Groups without rows are written to
-    slots from its end on. counts: int64[4], filled with how many old, new, pairs, and groups
-    without rows there are; the last is -1 if a group has fewer than 0.
+    group apart. keyed: groups without rows are not there. places: int64[2m], filled with where the
+    groups of the old ones, then of the new ones stand in `touched`; out: int64[2m, lanes], their
+    cells. pairs: int64[2, m], where a group gives both. gone_slots: int64[m], groups without rows.
+    counts: int64[4], filled with how many old, new, pairs, and groups without rows there are; the
+    last is -1 if a group has fewer than 0.
     """
     m, lanes = touched.size, cells.shape[1]
     before, both, gone = 0, 0, 0
@@ -51,12 +51,11 @@ def changes(
             return
         there = not keyed or cells[s, 0] > 0
         if not there:
+            gone_slots[gone] = s
             gone += 1
-            slots[2 * m - gone] = s
         was = not keyed or old[i, 0] > 0
         if emit and was and (not there or differ(cells, s, old, i, shown)):
-            slots[before] = s
-            rows[before] = key_row[s]
+            places[before] = i
             for k in range(lanes):
                 out[before, k] = old[i, k]
             if there:
@@ -73,8 +72,7 @@ def changes(
             if was:
                 pairs[1, both] = after
                 both += 1
-            slots[after] = s
-            rows[after] = key_row[s]
+            places[after] = i
             for k in range(lanes):
                 out[after, k] = cells[s, k]
             after += 1
