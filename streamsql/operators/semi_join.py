@@ -23,7 +23,7 @@ from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.join import Side, keys_text
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
-from streamsql.operators.late import drop_closed
+from streamsql.operators.late import drop_closed, is_late
 from streamsql.operators.loops import distinct as loops
 from streamsql.operators.map import add_map, move
 from streamsql.operators.windows_apart import apart_of
@@ -78,6 +78,7 @@ class SemiJoin(Operator):
         a, b = deltas
         self.watermarks.begin(step.input_watermarks)
         parts = []
+        b = self._held(b)
         if b:
             parts.append(self._flipped(b))
         if a:
@@ -87,6 +88,20 @@ class SemiJoin(Operator):
         if self.close is not None:
             self._free_closed(min(self.watermark, *step.input_watermarks))
         return drop_closed(step, self, concat(parts, self.schema))
+
+    def _held(self, b: Delta) -> Delta:
+        """Without what is taken back of keys that were forgotten: a right side that was idle and
+        woke up brings rows of windows that had closed without it."""
+        if self.close is None or b.weights is None or not bool((b.weights < 0).any()):
+            return b
+        column, plus = self.close
+        times, valid = event_time_us(b.batch.column(column))
+        closed = is_late(times + plus, np.full(b.num_rows, self.watermark), self.lateness_us)
+        gone = closed & (b.weights < 0)
+        if valid is not None:
+            gone &= valid
+        gone &= self.index.find(*hash_columns(b.batch, self.right_keys)) < 0
+        return b.take(np.flatnonzero(~gone)) if bool(gone.any()) else b
 
     def _free_closed(self, watermark: int) -> None:
         """Forget the keys of windows closed before this tick: a change to them is late."""

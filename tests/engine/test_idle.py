@@ -278,3 +278,24 @@ def test_a_source_is_waited_for_from_its_first_reader_on(db, tmp_path):
     assert closed(db) == []
     later(db, 1)
     assert closed(db) == [("00:01:00", 1)]
+
+
+@pytest.mark.parametrize("how", ["SELECT x.k FROM {} x LEFT JOIN {} y", "SELECT x.k FROM {} x"])
+def test_who_wakes_up_takes_back_rows_of_windows_that_closed_without_it(db, how):
+    tables(db, a="1 hour", b="10 seconds")
+    windowed = [f"TUMBLE({t}, ts, INTERVAL '1 minute')" for t in "ab"]
+    same = "x.k = y.k AND x.window_start = y.window_start AND x.window_end = y.window_end"
+    query = how.format(*windowed) + f" ON {same}"
+    if "JOIN" not in how:
+        query = (
+            how.format(*windowed)
+            + f" WHERE NOT EXISTS (SELECT 1 FROM {windowed[1]} y WHERE {same})"
+        )
+    db.execute(f"CREATE MATERIALIZED VIEW w AS {query}")
+    put(db, "b", "00:00:05")
+    put(db, "a", "00:00:05", "00:05:00")
+    later(db, 20)
+    put(db, "b", "00:02:05")  # on time by its own watermark, behind what b counted for
+    put(db, "b", "00:02:06")
+    db.execute("DELETE FROM b WHERE ts > '2024-01-01 00:02:00'")
+    assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == []
