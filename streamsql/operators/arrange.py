@@ -199,6 +199,12 @@ def freed_by(
     return ends_of(below) if same_window(below, other, pairs) else {}
 
 
+def as_long_as(frees: Mapping[int, int], below: Operator, other: Operator) -> dict[int, int]:
+    """The same where rows of the other side may come later than an arrangement's own ones."""
+    more = max(0, other.lateness_us - below.lateness_us)
+    return {column: us + more for column, us in frees.items()}
+
+
 def add_arrange(build: Builder, source: int, *, frees: Mapping[int, int] | None = None) -> int:
     """The arrangement of a circuit node. frees: see `freed_by`."""
     below = build.operator(source)

@@ -17,6 +17,7 @@ from streamsql.operators.arrange import (
     Arrange,
     Reader,
     add_arrange,
+    as_long_as,
     freed_by,
 )
 from streamsql.operators.builder import Builder
@@ -328,8 +329,8 @@ def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
         else (apart.frees(0), apart.frees(1))
     )
     return (
-        add_arrange(build, sources[0], frees=frees[0]),
-        add_arrange(build, sources[1], frees=frees[1]),
+        add_arrange(build, sources[0], frees=as_long_as(frees[0], left, right)),
+        add_arrange(build, sources[1], frees=as_long_as(frees[1], right, left)),
     )
 
 

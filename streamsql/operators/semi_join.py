@@ -16,7 +16,7 @@ from streamsql.kernels.arrays import lengthen, room_for
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.operators import saved
-from streamsql.operators.arrange import Arrange, add_arrange, ends_of, freed_by
+from streamsql.operators.arrange import Arrange, add_arrange, as_long_as, ends_of, freed_by
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray
 from streamsql.operators.event_time import CloseQueue, event_time_us
@@ -234,6 +234,7 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
         if apart is None
         else apart.frees(0)
     )
+    frees = as_long_as(frees, build.operator(source), below)
     left = add_arrange(build, source, frees=frees)
     arrange = build.operator(left)
     assert isinstance(arrange, Arrange)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from streamsql.circuit.operator import Operator
 from streamsql.functions.expressions import Call, ColumnRef, Expr, conjuncts
-from streamsql.operators.arrange import close_apart, ends_of, of_windows
+from streamsql.operators.arrange import close_apart, ends_of
 from streamsql.operators.interval_bounds import TURNED, moment
 from streamsql.operators.join_condition import EquiJoin
 from streamsql.plan.nodes import Filter, LogicalPlan, Project
@@ -54,27 +54,11 @@ class Apart:
 
 
 def apart_of(parts: EquiJoin, left: Operator, right: Operator) -> Apart | None:
-    """What is known of a join of rows from windows that close apart, or of such rows with timed
-    ones that the condition keeps near them; None: it is none."""
-    sides = (left, right)
-    windows = [of_windows(below) for below in sides]
-    pairs = zip(parts.left_keys, parts.right_keys, strict=True)
-    if not any(windows) or (all(windows) and not close_apart(left, right, pairs)):
+    """What is known of a join of rows from windows that close apart; None: it is none."""
+    if not close_apart(left, right, zip(parts.left_keys, parts.right_keys, strict=True)):
         return None
-    done = [
-        _done(side, list(_bounds(parts)), final_by(sides[side]), final_by(sides[1 - side]))
-        for side in (0, 1)
-    ]
-    if not all(windows) and done[windows.index(True)] is None:
-        return None
-    return Apart((done[0], done[1]))
-
-
-def final_by(below: Operator) -> dict[int, int]:
-    """When rows of an input change no more, as in `Operator.ends`: by their windows, else by their
-    times."""
-    times = {i: 1 + below.delays.get(i, 0) for i in below.event_times}
-    return ends_of(below) or {**times, **below.waits}
+    bounds, own = list(_bounds(parts)), (ends_of(left), ends_of(right))
+    return Apart((_done(0, bounds, own[0], own[1]), _done(1, bounds, own[1], own[0])))
 
 
 def _done(
@@ -104,7 +88,7 @@ def apart_ends(
         if side == 1 and kind in ("semi", "anti"):
             continue
         known = apart.done[side] if side in whole else None
-        known = final_by(below) if known is None else known
+        known = ends_of(below) if known is None else known
         ends |= {i + side * width: us for i, us in known.items()}
     return ends
 

@@ -125,16 +125,6 @@ ENDLESS = {("all before", "RIGHT"), ("all before", "FULL"),
              for join in ("LEFT", "FULL", "few columns", "a column")),
            ("all after", "not exists"), ("any", "RIGHT"), ("any", "not exists")}  # fmt: skip
 """Joins whose rows may get partners for ever."""
-BESIDE = {
-    "in the window": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
-                     "AND b.t BETWEEN x.ws AND x.we",
-    "after it": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
-                "AND b.t BETWEEN x.we AND x.we + INTERVAL '5 s'",
-    "before it": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON x.k = b.k "
-                 "AND b.t BETWEEN x.ws - INTERVAL '5 s' AND x.ws - INTERVAL '1 s'",
-    "without a key": "SELECT x.k, x.ws, x.c, b.id FROM g x {kind} JOIN b ON "
-                     "b.t BETWEEN x.we AND x.we + INTERVAL '5 s'",
-}  # fmt: skip
 OTHERS = {
     "lag": "SELECT k, ws, c, lag(c) OVER (PARTITION BY k ORDER BY ws) l FROM g",
     "lag of all": "SELECT k, ws, c, lag(c) OVER (ORDER BY ws, k) l FROM g",
@@ -151,8 +141,6 @@ OTHERS = {
 
 def shapes() -> dict[tuple[str, ...], str]:
     found = {(on, join): sql.format(on=TIMES[on]) for on in TIMES for join, sql in JOINS.items()}
-    kinds = ("INNER", "LEFT", "RIGHT", "FULL")
-    found |= {(n, kind): sql.format(kind=kind) for n, sql in BESIDE.items() for kind in kinds}
     return found | {(name, ""): sql for name, sql in OTHERS.items()}
 
 
@@ -210,7 +198,6 @@ def test_what_has_no_partner_to_come_is_freed(db: Database, monkeypatch, emit: s
     ons = ("before", "after", "range")
     kinds = ("FULL", "exists", "not exists")
     chosen = {(on, join): s for (on, join), s in shapes().items() if on in ons and join in kinds}
-    chosen[("after it", "")] = BESIDE["after it"].format(kind="LEFT")
     for i, sql in enumerate(chosen.values()):
         db.execute(f"CREATE MATERIALIZED VIEW v{i} AS {sql}{emit}")
     held = []
@@ -221,3 +208,28 @@ def test_what_has_no_partner_to_come_is_freed(db: Database, monkeypatch, emit: s
             held.append({n.label: n.operator.state_rows() for n in db.engine.circuit})
     grown = {x: (held[0][x], n) for x, n in held[1].items() if n > max(60, 1.5 * held[0][x])}
     assert not grown
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "FULL JOIN", "exists"])
+@pytest.mark.parametrize("ws", ["x.ws", "x.ws + INTERVAL '10 s'"])
+def test_rows_stay_as_long_as_the_other_side_may_be_late(monkeypatch, kind: str, ws: str) -> None:
+    monkeypatch.setattr(arrange, "FREE_FROM", 4)
+    monkeypatch.setattr(condition_join, "FREE_FROM", 4)
+    with Database() as db:
+        db.execute("CREATE TABLE a (id INT, k INT, t TIMESTAMP, WATERMARK FOR t AS t)")
+        db.execute(
+            "CREATE TABLE b (id INT, k INT, t TIMESTAMP, WATERMARK FOR t AS t)"
+            " WITH (allowed_lateness = '10 min')"
+        )
+        db.execute(f"CREATE VIEW x AS {COUNTS}; CREATE VIEW y AS {COUNTS.replace('(a,', '(b,')}")
+        on = f"x.k = y.k AND y.ws = {ws}"
+        sql = f"SELECT x.k, x.ws, x.c, y.c p FROM x {kind} y ON {on}"
+        if kind == "exists":
+            sql = f"SELECT k, ws, c FROM x WHERE EXISTS (SELECT 1 FROM y WHERE {on})"
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {sql}")
+        for ten in range(20):
+            put(db, "a", [(ten, k, 10 * ten + k) for k in range(3)])
+            put(db, "b", [(ten, 9, 10 * ten)])
+        put(db, "b", [(100 + ten, k, 10 * ten + k) for ten in range(20) for k in range(3)])
+        assert rows(db, "SELECT * FROM v") == rows(db, sql)
+        assert db.execute("SELECT * FROM streamsql.late_rows").fetchall() == []
