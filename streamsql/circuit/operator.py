@@ -90,6 +90,7 @@ class Operator(abc.ABC):
     needs_time: bool = False
     rowwise: bool = False  # one input, each row by itself: parts of a delta may come one by one
     leads: bool = False  # its watermark is that of its first input alone
+    recedes: bool = False  # a row may come whose `closes` has passed (sessions shrink)
     ends_suffice: bool = False  # rows are final once the columns of `ends` in them have passed
     consolidates: bool = False  # promises no row twice (under one watermark), no weight 0
 

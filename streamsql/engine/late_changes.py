@@ -3,9 +3,9 @@
 A view keeps a row of a closed window when the table lets go of it. So that the view is a function
 of what is kept, rows that went in a tick in which some view left a deletion out are kept here, for
 that view, with the watermarks under which they came and went. So are rows behind the watermark that
-go from below a GROUP BY or DISTINCT whose rows are judged: a row that came late may stand in their
-place, and was part of the window only because they were there. And so is every row that goes from a
-relation whose rows a view beholds only at a moment (`needs.Needs.whole`).
+go from below a GROUP BY or DISTINCT whose rows are judged, or from a session: a row that came late
+may be on time only because they were there. And so is every row that goes from a relation whose
+rows a view beholds only at a moment (`needs.Needs.whole`).
 """
 
 from __future__ import annotations

@@ -117,9 +117,11 @@ def depends_on_turns(relation: Relation, engine: Engine) -> bool:
 def depends_on_shrunk_sessions(plan: LogicalPlan, engine: Engine) -> bool:
     """Whether rows went from tables below a SESSION: a row that came may have been on time only
     because one that went since held its session open."""
-    for node in walk_plan(plan):
+    for node in _with_views(plan, engine):
         if isinstance(node, TimeWindow) and node.kind == "session":
-            tables = (engine.tables.get(s.relation_id) for s in scans(node))
+            read = (s for s in _with_views(node, engine) if isinstance(s, Scan))
+            bases = {s.relation_id for s in read} - engine.views.keys()
+            tables = (engine.tables.get(oid) for oid in bases)
             if any(t is None or t.next_row_id > t.store.live_rows for t in tables):
                 return True
     return False

@@ -33,7 +33,7 @@ from streamsql.operators.groups import BatchKeys, Given, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
 from streamsql.operators.map import move, rows_json
-from streamsql.operators.rounds import Rounds, rounds_of
+from streamsql.operators.rounds import Rounds, forget_marks, rounds_of
 from streamsql.plan import nodes as plan
 
 
@@ -458,7 +458,9 @@ def aggregate_facts(below: Operator, made: Operator, keys: Sequence[int], on_clo
 
 def hand_marks_on(made: Aggregate, again: Callable[[], Operator]) -> None:
     """Let an aggregate whose facts are known judge by its event times. again: makes another."""
-    if not made.on_close:
+    if made.on_close:
+        forget_marks(made)  # rows come when the window closes: other times may be long over
+    else:
         made.rounds = rounds_of(made, [{i: k for i, k in enumerate(made.keys) if k >= 0}])
         made.again = again
 

@@ -268,6 +268,12 @@ def add_hold_back(build: Builder, source: int, by: int | None = None) -> int | N
             made.closes = columns
         made.waits = {}
         made.append_only = True
+        # a row comes when the last of these times has passed, and more: windows over others, that
+        # closed by the watermark, would have done so before
+        made.event_times = frozenset(c for c in made.event_times if columns.get(c, 2) <= 1)
+        if judges and len(columns) > 1:
+            made.ends, made.closes, made.ends_suffice = columns, {}, True
+            made.event_times = frozenset()
         return made
 
     return build.add("hold-back", [source], columns, make, private=True)

@@ -325,6 +325,7 @@ def _same_moment(cast: Cast) -> bool:
 
 def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None:
     """Add the facts of `below`'s columns to `above`: column i is found at `places[i]`."""
+    above.recedes |= below.recedes
     above.event_times |= {j for i in below.event_times for j in places.get(i, ())}
     above.origins = {
         **above.origins,

@@ -153,10 +153,15 @@ def rounds_of(made: Operator, places: Sequence[Mapping[int, int]]) -> Rounds | N
     """The rounds of an operator whose facts are known; None if nothing above may judge its rows.
 
     places: by input, where columns of the output that tell rows with the same event times apart
-    are in it. Columns whose windows are judged below (`closes`) are never late above.
+    are in it. Columns whose windows are judged below (`closes`) are never late above, but where
+    windows may shrink.
     """
     plus = {c: p - 1 for c, p in made.waits.items()} | dict.fromkeys(made.event_times, 0)
-    judged = sorted(c for c in plus if c not in made.closes and all(c in side for side in places))
+    if made.recedes:
+        plus |= made.closes
+    else:
+        plus = {c: us for c, us in plus.items() if c not in made.closes}
+    judged = sorted(c for c in plus if all(c in side for side in places))
     if not judged:
         return None
     columns = tuple(tuple(side[c] for c in judged) for side in places)

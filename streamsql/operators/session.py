@@ -89,13 +89,34 @@ class Session(Operator):
                 step.null_event_times += int(times.size - np.count_nonzero(valid))
                 delta, times = delta.take(np.flatnonzero(valid)), times[valid]
             if self.bounds.doubtful(times, delta.row_watermark):
-                for rows in _runs(delta.weights_or_ones()):
-                    parts.append(self._take(*self._on_time(step, delta.take(rows), times[rows])))
+                for rows in self._runs(delta):
+                    part = delta.take(rows)
+                    parts.append(
+                        self._judged(part, self._take(*self._on_time(step, part, times[rows])))
+                    )
             else:
                 parts.append(self._take(delta, times))
         if self.bounds.closes:
             self._close(min(step.input_watermarks, default=NO_WATERMARK))
-        return consolidate(concat(parts, self.schema), ignore_watermark=True)
+        return consolidate(concat(parts, self.schema))
+
+    def _runs(self, delta: Delta) -> Iterator[Int64Array]:
+        """Stretches of entries of one sign, in their order; under `max`, where an insertion too may
+        make a session end earlier, also of one watermark."""
+        positive, marks = delta.weights_or_ones() > 0, delta.row_watermark
+        other = positive[1:] != positive[:-1]
+        if self.longest_us and marks is not None:
+            other = other | (marks[1:] != marks[:-1])
+        yield from np.split(np.arange(positive.size), np.flatnonzero(other) + 1)
+
+    def _judged(self, run: Delta, out: Delta) -> Delta:
+        """What a run made, under the watermark that it is judged by above: a session that lost rows
+        may end before it. One that got some ends behind the watermark of each of them."""
+        if not out or run.row_watermark is None:
+            return out
+        took = run.weights is not None and int(run.weights[0]) < 0
+        mark = int(run.row_watermark.max() if took else run.row_watermark.min())
+        return Delta(out.batch, out.weights, np.full(out.num_rows, mark), out.consolidated)
 
     def _keys(self, delta: Delta) -> pa.RecordBatch:
         return select(delta.batch, self.partition_by, self.partition_schema)
@@ -372,13 +393,6 @@ def _within(
     return np.array(inside, np.int64), np.array(spans, np.int64)
 
 
-def _runs(weights: Int64Array) -> Iterator[Int64Array]:
-    """Stretches of entries of one sign, in their order."""
-    positive = weights > 0
-    edges = np.flatnonzero(positive[1:] != positive[:-1]) + 1
-    yield from np.split(np.arange(weights.size), edges)
-
-
 def lower(node: plan.TimeWindow, build: Builder) -> int | None:
     """SESSION with exact sizes; calendar ones are recomputed by partition."""
     if node.kind != "session" or node.size.months or (node.tz is not None and node.size.days):
@@ -401,6 +415,7 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
         )
         window_facts(below, made, node, closes)
         forget_marks(made)
+        made.recedes = closes
         made.input_origins = below.origins
         made.append_only = False
         return made

@@ -24,6 +24,7 @@ class StandIn(Operator):
         self.append_only = operator.append_only
         self.event_times = operator.event_times
         self.closes = operator.closes
+        self.recedes = operator.recedes
         self.ends, self.ends_suffice = operator.ends, operator.ends_suffice
         self.waits = operator.waits
         self.delays, self.gaps = operator.delays, operator.gaps

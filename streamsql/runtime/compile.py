@@ -66,9 +66,11 @@ class CompiledView:
 
     @cached_property
     def judges_groups(self) -> bool:
-        """Whether the watermark judges what GROUP BY, DISTINCT or a set operation gives. Then
-        what a row behind it did there before it went can show in the view."""
-        made = any(getattr(o, "rounds", None) is not None for o in self.operators)
+        """Whether the watermark judges what groups of rows (GROUP BY, DISTINCT, set operations,
+        sessions) give: what a row behind it did there before it went can show in the view."""
+        made = any(
+            isinstance(o, Session) or getattr(o, "rounds", None) is not None for o in self.operators
+        )
         return made and any(isinstance(o, JUDGES) for o in self.operators)
 
     @property

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from streamsql.core.delta import Delta
+from streamsql.core.errors import FeatureNotSupported
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER, TIMESTAMP
 from streamsql.engine.database import Database
@@ -45,6 +46,8 @@ INNER = {
     "intersect all": "SELECT ts, k FROM t0 INTERSECT ALL SELECT ts, k FROM t1",
     "distinct of groups": "SELECT DISTINCT ts, k FROM (SELECT ts, k, v, count(*) FROM t0 GROUP BY 1, 2, 3)",
     "union of groups": "SELECT ts, count(*) AS k FROM t0 GROUP BY ts UNION ALL SELECT ts, k FROM t1",
+    "sessions": "SELECT window_time AS ts, count(*) AS k FROM SESSION(t0, ts, INTERVAL '3 s') "
+    "GROUP BY window_start, window_end, window_time",
     "distinct over a join": "SELECT DISTINCT a.ts, b.k FROM t0 a JOIN t0 b ON a.k = b.v",
 }
 OUTER = {
@@ -125,7 +128,7 @@ def test_cuts_do_not_matter(inner: str, outer: str) -> None:
         whole, cut = views(inner, outer, outer == "plain" or seed % 2 == 0, 2, seed % 3 == 0)
         # a session that shrinks may close, so that what goes and comes again is late: unless it did
         # so in one tick
-        for i, run in enumerate(runs(seed, rows=45, unique=outer == "session")):
+        for i, run in enumerate(runs(seed, rows=45, unique="session" in outer + inner)):
             whole.step(run)
             for part in parts(run):
                 cut.step(part)
@@ -244,3 +247,50 @@ def test_a_row_that_stands_in_for_one_that_went_keeps_it_on_time() -> None:
         db.execute("DELETE FROM a")
         assert rows_in(db, "v") == [(start, 1)]
         assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []
+
+
+def seconds(*times: int) -> list[str]:
+    return [f"TIMESTAMP '2024-01-01' + INTERVAL '{t} s'" for t in times]
+
+
+def test_a_session_that_shrinks_behind_the_watermark_is_late_for_what_is_above() -> None:
+    with Database() as db:
+        db.execute("CREATE TABLE a (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW s AS SELECT k, window_time AS ts, count(*) AS n FROM SESSION(a "
+            "PARTITION BY k, ts, INTERVAL '10 s') GROUP BY k, window_start, window_end, window_time"
+        )
+        db.execute(f"CREATE MATERIALIZED VIEW w AS {WINDOWS.format('s')}")
+        for k, at in zip((1, 2, 1, 3), seconds(5, 6, 15, 23), strict=True):
+            db.execute(f"INSERT INTO a VALUES ({k}, {at})")
+        db.execute(f"DELETE FROM a WHERE ts = {seconds(15)[0]}")  # ends at 15: [0, 20) is closed
+        base = dt.datetime(2024, 1, 1)
+        assert rows_in(db, "w") == [(base, 1), (base + dt.timedelta(seconds=20), 1)]
+        (found,) = db.execute("SELECT view, event_time FROM streamsql.late_rows").fetchall()
+        assert found == ("w", base + dt.timedelta(microseconds=14_999_999))
+        assert db.execute("VERIFY MATERIALIZED VIEW s").fetchall() == []
+
+
+def test_rows_given_out_on_close_close_no_windows_over_their_other_times() -> None:
+    """They come when the last of their times has passed."""
+    with Database() as db:
+        db.execute(
+            "CREATE TABLE a (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts);"
+            "CREATE TABLE b (k INT, tb TIMESTAMP, WATERMARK FOR tb AS tb);"
+            "CREATE MATERIALIZED VIEW pairs AS SELECT a.ts, b.tb FROM a JOIN b ON a.k = b.k AND b.tb "
+            "BETWEEN a.ts AND a.ts + INTERVAL '60 s' EMIT ON WINDOW CLOSE;"
+            "CREATE MATERIALIZED VIEW tens AS SELECT ts, window_end AS e FROM TUMBLE(a, ts, INTERVAL "
+            "'10 s') EMIT ON WINDOW CLOSE;"
+        )
+        eights = WINDOWS.replace("20 s", "8 s")
+        for view in ("pairs", "tens"):
+            db.execute(f"CREATE MATERIALIZED VIEW over_{view} AS {eights.format(view)}")
+        for at in seconds(1, 2, 11, 15, 30, 31, 100):
+            db.execute(f"INSERT INTO a VALUES (1, {at}); INSERT INTO b VALUES (1, {at})")
+        for view in ("pairs", "tens"):
+            wanted = db.execute(eights.format(view)).fetchall()
+            assert rows_in(db, f"over_{view}") == sorted(wanted)
+            with pytest.raises(FeatureNotSupported, match="EMIT ON WINDOW CLOSE"):
+                db.execute(
+                    f"CREATE MATERIALIZED VIEW x AS {eights.format(view)} EMIT ON WINDOW CLOSE"
+                )
