@@ -172,7 +172,7 @@ def test_join_keys_of_other_numeric_types_meet() -> None:
 
 def test_retraction_of_a_row_that_is_not_there_is_an_invariant_violation() -> None:
     view = view_of("SELECT DISTINCT k FROM t0", [LEFT])
-    view.circuit._check = None
+    view.circuit.check = None
     with pytest.raises(Exception) as caught:
         view.delete((1, "a"))
     assert isinstance(caught.value.__cause__, NegativeWeight)
