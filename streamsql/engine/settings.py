@@ -1,8 +1,8 @@
 """Session variables: what SET, SHOW and RESET know.
 
 PostgreSQL's and RisingWave's variables that clients set are accepted. Those that change nothing
-here are marked `inert`; setting one of them to something else than its default gives a NOTICE
-unless it can make no difference to an answer (`quiet`).
+here are marked `inert`; `without_effect` says which of them tell so when they are set: those that
+would change an answer or stop a statement elsewhere.
 """
 
 from __future__ import annotations
@@ -361,22 +361,6 @@ def find(name: str) -> Setting:
     if "." in key and not key.startswith("streamsql."):
         return Setting(key, "", inert=True)
     raise _unrecognized(name)
-
-
-COUNTERPARTS: Mapping[str, str] = {
-    "table.exec.source.idle-timeout": "WITH (idle_timeout = '30s') of a table or source does this.",
-    "table.exec.state.ttl": "Windows and temporal filters (WHERE t > now() - …) free state.",
-    "table.local-time-zone": "SET timezone = 'UTC' does this.",
-}
-"""Settings of Flink → what to write here."""
-
-
-def without_effect(name: str) -> tuple[str, str | None] | None:
-    """(message, hint) for a setting of another system that changes nothing; None for others."""
-    key = name.lower().strip()
-    if key in BY_NAME or key in ALIASES or "." not in key:
-        return None
-    return f'parameter "{name}" has no effect', COUNTERPARTS.get(key)
 
 
 class Variables:

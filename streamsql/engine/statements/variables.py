@@ -8,10 +8,11 @@ from streamsql.core.errors import ActiveTransaction
 from streamsql.core.types import TEXT
 from streamsql.dialect.statements import Discard, SetVariable, ShowVariable
 from streamsql.engine.api import Result, ResultColumn
-from streamsql.engine.settings import find, without_effect
+from streamsql.engine.settings import find
 from streamsql.engine.statements.common import rows_result
 from streamsql.engine.statements.handler import Description, Handler, Types
 from streamsql.engine.storage import retention
+from streamsql.engine.without_effect import foreign_without_effect, without_effect
 from streamsql.functions.expressions import Literal
 
 if TYPE_CHECKING:
@@ -41,11 +42,21 @@ def run_set(
             sqlstate="25P01",
         )
         return Result("SET")
-    session.set_variable(name, statement.value, local=statement.local)
-    told = without_effect(statement.name) if session.variables.get("dialect") == "flink" else None
-    if told is not None and statement.value is not None:
-        session.notice(told[0], severity="WARNING", sqlstate="01000", hint=told[1])
+    stored = session.set_variable(name, statement.value, local=statement.local)
+    if statement.value is not None:
+        tell_without_effect(session, statement.name, stored)
     return Result("SET" if statement.value is not None else "RESET")
+
+
+def tell_without_effect(session: Session, name: str, stored: str) -> None:
+    """A NOTICE, or with Flink's settings a WARNING, where a setting changes nothing."""
+    told = without_effect(name, stored)
+    if told is not None:
+        session.notice(told[0], hint=told[1])
+    if session.variables.get("dialect") == "flink":
+        foreign = foreign_without_effect(name)
+        if foreign is not None:
+            session.notice(foreign[0], severity="WARNING", sqlstate="01000", hint=foreign[1])
 
 
 def set_server_wide(session: Session, name: str, value: str | None) -> None:
