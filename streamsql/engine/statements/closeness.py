@@ -35,6 +35,21 @@ def rounds_numerics(plan: LogicalPlan) -> bool:
     return any(c.function in SPREADS and c.type.kind is Kind.NUMERIC for c in calls)
 
 
+def float_sums(plan: LogicalPlan) -> tuple[bool, bool]:
+    """Whether there are SUMs or AVGs of floats over groups, and over frames."""
+
+    def any_of(node: type[Aggregate] | type[Window]) -> bool:
+        calls = (
+            call
+            for found in walk_plan(plan)
+            if isinstance(found, node)
+            for call in (found.aggregates if isinstance(found, Aggregate) else found.calls)
+        )
+        return any(c.function in ("sum", "avg") and c.args[0].type.is_float for c in calls)
+
+    return any_of(Aggregate), any_of(Window)
+
+
 def without_rounding(difference: Delta, schema: Schema, *, numerics: bool = False) -> Delta:
     """The entries of a consolidated difference that are not another entry's rounding.
 

@@ -14,6 +14,7 @@ from streamsql.core.types import (
     array_of,
     numeric,
 )  # fmt: skip
+from streamsql.functions.aggregates.exact import exact_sql
 from streamsql.functions.aggregates.overflow import checked_sum
 from streamsql.functions.definitions import AggregateDef, AggregateSql
 from streamsql.functions.duckdb_udfs import kernel_sql
@@ -84,6 +85,9 @@ def _interval_avg(a: AggregateSql) -> str:
 
 def _double(function: str) -> object:
     def write(a: AggregateSql) -> str:
+        exact = exact_sql(function, a)
+        if exact is not None:
+            return exact
         sql = f"{function}({a.distinct}CAST({a.args[0]} AS DOUBLE)){a.tail}"
         return checked_sum(sql, a)
 

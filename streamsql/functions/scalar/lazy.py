@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what is loaded by name below, for whoever follows imports
         datetimes,
         decimals,
         degrees,
+        exact_sums,
         extracts,
         flink,
         formatting,
