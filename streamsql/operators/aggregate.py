@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, RowError, State, Step
@@ -15,12 +14,12 @@ from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import INTEGER
 from streamsql.functions.expressions import AggregateCall, Expr, column, literal
-from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
 from streamsql.operators.bad_results import results_and_errors
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray, sort_order
+from streamsql.operators.equal_pairs import moved_pairs, without_equal_pairs
 from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.folding import (
     CLOSE_LANE,
@@ -214,12 +213,12 @@ class Aggregate(Operator):
         if n:
             out = self._rows(groups.keys_of(touched, places[:n], self._given), cells[:n], before)
             if both and self._compares:
-                pairs = _moved(pairs[:, :both], self._kept, n)
+                pairs = moved_pairs(pairs[:, :both], self._kept, n)
                 if self.folding.prints_count:
                     told = cells[:n] if self._kept is None else cells[:n][self._kept]
                     same = told[pairs[0], COUNT_LANE] == told[pairs[1], COUNT_LANE]
                     pairs = pairs[:, same]
-                out = _without_equal_pairs(out, pairs)
+                out = without_equal_pairs(out, pairs)
         if gone:
             self._free(gone_slots[:gone])
         return out
@@ -357,32 +356,6 @@ class Aggregate(Operator):
         if self.keys and self.folding.exact:
             return "in two phases: a large tick's rows among themselves, then into the groups"
         return "" if self.keys else "a tick's rows among themselves, then into the one row"
-
-
-def _moved(pairs: npt.NDArray[np.int64], kept: Int64Array | None, n: int) -> npt.NDArray[np.int64]:
-    """Pairs of places among n rows as places among those that were kept."""
-    if kept is None:
-        return pairs
-    places = np.full(n, -1, np.int64)
-    places[kept] = np.arange(kept.size)
-    moved = places[pairs]
-    return moved[:, (moved >= 0).all(axis=0)]
-
-
-def _without_equal_pairs(out: Delta, pairs: npt.NDArray[np.int64]) -> Delta:
-    """Drop -old +new where what is printed did not change, only the cells behind it did. pairs:
-    int64[2, k], the places of old and new."""
-    if not pairs.size:
-        return out
-    h0, h1 = hash_arrays(out.columns, out.num_rows, exact=True)
-    left, right = pairs
-    same = (h0[left] == h0[right]) & (h1[left] == h1[right])
-    if not bool(same.any()):
-        return out
-    keep = np.ones(out.num_rows, np.bool_)
-    keep[left[same]] = False
-    keep[right[same]] = False
-    return out.take(np.flatnonzero(keep))
 
 
 def _pair(first: Delta, second: Delta) -> Delta:
