@@ -1,4 +1,5 @@
-"""Random lives with late rows, deletes, idle tables and restarts: views and late rows are the model's.
+"""Random lives with late rows, deletes, idle tables and restarts: views and late rows are the
+model's, and VERIFY finds no difference.
 
 One life again: `pytest tests/event_time -k "[seed]"`; the failure prints its statements.
 """
@@ -28,5 +29,9 @@ def test_views_follow_the_rules_of_event_time(seed: int) -> None:
             if found:
                 said = "\n".join(life.said)
                 pytest.fail(f"seed {seed}, step {number}:\n{said}\n{found}", pytrace=False)
+        wrong = life.verified()
+        if wrong:
+            said = "\n".join(life.said)
+            pytest.fail(f"seed {seed}:\n{said}\n{wrong}", pytrace=False)
     finally:
         life.db.close()
