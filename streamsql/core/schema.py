@@ -65,6 +65,12 @@ class Schema:
         return pa.schema([pa.field(f"c{i}", c.type.arrow) for i, c in enumerate(self.columns)])
 
     @cached_property
+    def digits(self) -> tuple[tuple[int, int], ...]:
+        """(position, digits) of columns of TIMESTAMP(p) and its kin; see `SqlType.digits`."""
+        found = ((i, c.type.leaf_digits) for i, c in enumerate(self.columns))
+        return tuple((i, n) for i, n in found if n is not None)
+
+    @cached_property
     def named_arrow(self) -> pa.Schema:
         """Arrow schema with the user's names, for results that leave the engine."""
         return pa.schema([pa.field(c.name, c.type.arrow) for c in self.columns])

@@ -38,8 +38,7 @@ class RowMaker:
         self._generate = (
             Evaluator([e for _, e in program.generated], self.schema) if self.generated else None
         )
-        digits = ((i, c.type.leaf_digits) for i, c in enumerate(self.schema))
-        self._digits = tuple((i, n) for i, n in digits if n is not None)
+        self._digits = self.schema.digits
         self._checks = tuple(name for name, _ in program.checks)
         self._check = (
             Evaluator([e for _, e in program.checks], self.schema) if program.checks else None

@@ -35,11 +35,13 @@ def compare_jsonb_operands(plan: LogicalPlan) -> LogicalPlan:
 
 
 def _node(node: LogicalPlan) -> LogicalPlan:
-    own = node_expressions(node)
+    own = [e for e in node_expressions(node) if e.children()]  # not the literals of an INSERT
+    if not own:
+        return node
     changed = {id(e): transform(e, _expression) for e in own}
     if all(changed[id(e)] is e for e in own):
         return node
-    return map_node(node, lambda e: changed[id(e)])
+    return map_node(node, lambda e: changed.get(id(e), e))
 
 
 def _expression(expr: Expr) -> Expr:
