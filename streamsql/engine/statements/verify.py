@@ -111,7 +111,8 @@ def _verify_by_past(session: Session, relation: Relation, plan: LogicalPlan) -> 
         raise FeatureNotSupported(
             f'"{relation.name}" can not be verified: it shares operators with views that were '
             "dropped or filled anew since, and what these had seen by then is not kept",
-            hint="CREATE OR REPLACE MATERIALIZED VIEW fills it anew.",
+            hint="DROP the views over these inputs that share operators (EXPLAIN VERBOSE), then "
+            "CREATE them anew.",
         )
     return found
 
