@@ -121,10 +121,10 @@ def narrowed(
         if own == first or not plain:
             below = compare_keys(t, words, keys + stride * to, key) < above
         slot = to if (to <= size) & below else slot
-        step >>= 1
-    if slot < ORDER - 1 or size < ORDER or last > 1:
-        return slot
-    return slot + 1 if compare_keys(t, words, keys + stride * ORDER, key) < above else slot
+        if step > 1 or slot < ORDER - 1 or to == ORDER:
+            step >>= 1
+        # else one step of 1 more: behind the last entry of a full node
+    return slot
 
 
 @device

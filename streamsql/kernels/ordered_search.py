@@ -31,7 +31,6 @@ from streamsql.kernels.ordered_nodes import (
     at,
     compare_keys,
     narrowed,
-    slot_of,
 )
 
 TOGETHER = 16  # keys that are looked for at once
@@ -83,27 +82,34 @@ def _ask(t: Int, base: Int, slot: Int, want: Int) -> None:
 
 @device
 def _slots(t: Int, key: Int, stride: Int, n: Int, words: Int, above: Int, want: Int) -> None:
-    """Every key's SLOT in its node. Keys of one node should follow each other, in order."""
+    """Every key's SLOT in its node. Keys of one node should follow each other, in order.
+
+    First the way in each node is begun, and what it goes on with is asked for; then all are found.
+    (One call of the search for both: it is compiled into every kernel.)
+    """
     out = load_i64(t + LEAVES)
-    last = -1
-    for j in range(n):
-        node = load_i64(out + PLACE_BYTES * j + LEAF)
-        if node != last:
-            last = node
-            base = at(t, node)
-            slot = narrowed(t, words, base, key + stride * j, above, 0, ORDER // 2, NARROW)
-            store_i64(out + PLACE_BYTES * j + SLOT, slot)
-            _ask(t, base, slot, want)
-    last, slot, base = -1, 0, 0
-    for j in range(n):
-        place = out + PLACE_BYTES * j
-        node, own = load_i64(place + LEAF), key + stride * j
-        if node != last:
-            last, base = node, at(t, node)
-            slot = narrowed(t, words, base, own, above, load_i64(place + SLOT), NARROW // 2, 1)
-        elif not stands(t, words, base, slot, own, above):
-            slot = slot_of(t, words, base, own, above)
-        store_i64(place + SLOT, slot)
+    for begun in range(2):
+        last, slot, base = -1, 0, 0
+        for j in range(n):
+            place = out + PLACE_BYTES * j
+            node, own = load_i64(place + LEAF), key + stride * j
+            start, step, stop = 0, ORDER // 2, 1
+            if node == last:
+                if begun == 0:
+                    continue
+                if stands(t, words, base, slot, own, above):
+                    store_i64(place + SLOT, slot)
+                    continue
+            else:
+                last, base = node, at(t, node)
+                if begun == 0:
+                    stop = NARROW
+                else:
+                    start, step = load_i64(place + SLOT), NARROW // 2
+            slot = narrowed(t, words, base, own, above, start, step, stop)
+            store_i64(place + SLOT, slot)
+            if begun == 0:
+                _ask(t, base, slot, want)
 
 
 @device
@@ -151,10 +157,10 @@ def find_places(
         store_i64(out + PLACE_BYTES * j + LEAF, root)
         store_i64(out + PLACE_BYTES * j + BEFORE, 0)
     levels = load_i32(at(t, root) + LEVEL)
-    for depth in range(levels):
-        _slots(t, key, stride, n, words, above, want)
-        _down(t, n, depth, want)
-    _slots(t, key, stride, n, words, at_end, want)
+    for depth in range(levels + 1):  # one call in one place: each is compiled into every kernel
+        _slots(t, key, stride, n, words, above if depth < levels else at_end, want)
+        if depth < levels:
+            _down(t, n, depth, want)
     if want & WAY:
         ways = load_i64(t + PATH)
         for j in range(n):

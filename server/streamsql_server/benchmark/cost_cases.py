@@ -69,7 +69,7 @@ AGGREGATES: tuple[Case, ...] = (
     Case(
         "min, max",
         "SELECT k, min(v) AS lo, max(v) AS hi FROM a GROUP BY k",
-        why=MISSES.format("3.2"),
+        why=MISSES.format("2.0"),
     ),
     Case(
         "min, max: append",
