@@ -237,7 +237,8 @@ class Join(Operator):
             return Delta.empty(self.schema)
         lanes, skip = self.left.lanes(a.batch)
         position, row, weight = self.right.probe(lanes, skip)
-        return self._left_changed(a, position, row, weight)
+        with self.marks.retelling():
+            return self._left_changed(a, position, row, weight)
 
     def explain(self) -> dict[str, str]:
         return {"detail": keys_text(self.left, self.right.arrange.schema, self.right.keys)}

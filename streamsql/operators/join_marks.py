@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,16 @@ class JoinMarks:
         """The tick is over."""
         self.begin(inputs)
         self.before = self.now
+
+    @contextmanager
+    def retelling(self) -> Iterator[None]:
+        """What is told a new reader came in one tick, the first, as it does to a new node: no row
+        is late by what another input knows of time by now."""
+        before, self.before = self.before, (NO_WATERMARK,) * len(self.before)
+        try:
+            yield
+        finally:
+            self.before = before
 
     def of_others(self, side: int) -> int:
         """How far the inputs beside this one were before the tick; those that have no watermark

@@ -29,6 +29,9 @@ class UnionAll(Operator):
 
     def step(self, step: Step, *deltas: Delta) -> Delta:
         self.marks.begin(step.input_watermarks)
+        return self._together(deltas)
+
+    def _together(self, deltas: Sequence[Delta]) -> Delta:
         return _sum(self.schema, tuple(self.marks.judged(i, d) for i, d in enumerate(deltas)))
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
@@ -49,7 +52,8 @@ class UnionAll(Operator):
         return not any(self.marks.others)  # else no one knows how far the others were
 
     def current(self, *inputs: Delta) -> Delta | None:
-        return _sum(self.schema, inputs)
+        with self.marks.retelling():
+            return self._together(inputs)
 
 
 def _sum(schema: Schema, deltas: tuple[Delta, ...]) -> Delta:
