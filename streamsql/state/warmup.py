@@ -64,6 +64,8 @@ def _ordered_index() -> None:
     numbers = OrderedIndex([OrderColumn(pa.int64(), not_null=True)])
     numbers.add(groups, [pa.array([1, 2, 2])], np.ones(3, np.int64))
     numbers.end_words(groups, last=True)
+    numbers.rank(groups, [pa.array([1, 2, 2])])
+    numbers.heads(groups[:1], groups[:1], 2)
 
 
 EXERCISES: tuple[Exercise, ...] = (

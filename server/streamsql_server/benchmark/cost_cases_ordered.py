@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from streamsql_server.benchmark.cost_cases import AGGREGATES, JOINS, MISSES, SETS, Case
+from streamsql_server.benchmark.cost_cases import AGGREGATES, JOINS, SETS, Case
 
 RANKINGS: tuple[Case, ...] = (
     Case(
         "top 3 a group",
         "SELECT id, k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v "
         "DESC, id) AS r FROM a) x WHERE r <= 3",
-        why=MISSES.format("2.5"),
     ),
     Case(
         "top 3 a group: append",
@@ -68,7 +67,6 @@ OVER: tuple[Case, ...] = (
     Case(
         "running sum",
         "SELECT id, sum(v) OVER (PARTITION BY k ORDER BY id) AS s FROM a",
-        why=MISSES.format("2.0"),
     ),
     Case(
         "sum of the partition",
@@ -131,7 +129,6 @@ TIMES: tuple[Case, ...] = (
         "tumble",
         "SELECT window_start, window_end, k, sum(v) AS s FROM TUMBLE(a, ts, INTERVAL '1 "
         "minute') GROUP BY 1, 2, 3",
-        why=MISSES.format("2.4"),
     ),
     Case(
         "hop",
