@@ -52,8 +52,8 @@ def test_name_of_a_view_in_the_making_is_taken(db, between_slices):
     assert messages == ["taken"]
 
 
-def test_another_view_fails_while_a_view_is_made(db, between_slices):
-    made(db)
+def fails_meanwhile(db, between_slices):
+    """A view `bad` that fails between two slices of the next one that is filled."""
     db.execute("CREATE MATERIALIZED VIEW bad AS SELECT g, count(*) AS n FROM d GROUP BY g")
 
     def fail() -> None:
@@ -61,6 +61,11 @@ def test_another_view_fails_while_a_view_is_made(db, between_slices):
         db.session().execute("INSERT INTO d VALUES (100, 'x')")
 
     between_slices(fail)
+
+
+def test_another_view_fails_while_a_view_is_made(db, between_slices):
+    made(db)
+    fails_meanwhile(db, between_slices)
     db.execute("CREATE MATERIALIZED VIEW m AS SELECT id FROM t")
     expected = db.execute("SELECT count(*) FROM t").fetchall()
     assert db.execute("SELECT count(*) FROM m").fetchall() == expected
@@ -68,13 +73,7 @@ def test_another_view_fails_while_a_view_is_made(db, between_slices):
 
 def test_view_that_is_read_fails_while_a_view_is_made(db, between_slices):
     made(db)
-    db.execute("CREATE MATERIALIZED VIEW bad AS SELECT g, count(*) AS n FROM d GROUP BY g")
-
-    def fail() -> None:
-        break_view(db, "bad")
-        db.session().execute("INSERT INTO d VALUES (100, 'x')")
-
-    between_slices(fail)
+    fails_meanwhile(db, between_slices)
     with refused("55000", "the view could not be finished, because one that it reads has failed"):
         db.execute("CREATE MATERIALIZED VIEW m AS SELECT id, n FROM t, bad")
     assert db.execute("SELECT count(*) FROM streamsql.jobs WHERE relation = 'm'").fetchall() == [

@@ -44,8 +44,8 @@ def made(files: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> Database:
     return db
 
 
-@pytest.mark.parametrize("crash", [False, True])
-def test_view_that_is_refused_now_is_failed_and_the_rest_works(monkeypatch, crash):
+def stopped(monkeypatch, crash):
+    """The files of `made`, closed, or crashed."""
     files = MemoryFileSystem()
     db = made(files, monkeypatch)
     if crash:
@@ -53,6 +53,12 @@ def test_view_that_is_refused_now_is_failed_and_the_rest_works(monkeypatch, cras
         files.crash()
     else:
         db.close()
+    return files
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_view_that_is_refused_now_is_failed_and_the_rest_works(monkeypatch, crash):
+    files = stopped(monkeypatch, crash)
     for closed in (
         [(1, 5)],
         [(1, 5), (1, 7)],
@@ -92,13 +98,7 @@ def test_view_that_is_refused_now_is_failed_and_the_rest_works(monkeypatch, cras
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_view_that_is_refused_now_can_be_replaced_and_dropped(monkeypatch, crash):
-    files = MemoryFileSystem()
-    db = made(files, monkeypatch)
-    if crash:
-        abandon(db)
-        files.crash()
-    else:
-        db.close()
+    files = stopped(monkeypatch, crash)
     with Database("data", files=files) as again:
         again.execute(
             "CREATE OR REPLACE MATERIALIZED VIEW endless AS SELECT k, sum(v)::bigint AS m FROM t"
