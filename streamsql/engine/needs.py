@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamsql.circuit.operator import Operator
+from streamsql.operators.arrange import Arrange
 from streamsql.operators.clock_columns import ClockColumns
 from streamsql.operators.condition_join import ConditionJoin
 from streamsql.operators.interval_join import IntervalJoin
+from streamsql.operators.join import Join
+from streamsql.operators.semi_join import SemiJoin
 from streamsql.operators.session import Session
 from streamsql.operators.session_aggregate import SessionAggregate
+from streamsql.operators.set_operation import SetOperation
+from streamsql.operators.source import Source
 from streamsql.operators.stamp import Stamp
 from streamsql.operators.temporal_filter import TemporalFilter
 from streamsql.operators.temporal_join import TemporalJoin
 from streamsql.operators.temporal_join_versions import TemporalVersionJoin
 from streamsql.operators.time_window import TimeWindow
+from streamsql.operators.union import UnionAll
 
 if TYPE_CHECKING:
     from streamsql.circuit.graph import Circuit
@@ -29,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """clocked: the times of ticks have a say. whole: relations of which every row that goes is to
-    be kept, not only those whose going was too late for the view (a row that goes after its partner
-    did takes nothing back, and is still in a closed window)."""
+    """clocked: the times of ticks, or where they are cut, have a say. whole: relations of which
+    every row that goes is to be kept, not only those whose going was too late for the view (a row
+    that goes after its partner did takes nothing back, and is still in a closed window)."""
 
     clocked: bool
     whole: frozenset[int]
@@ -103,6 +109,26 @@ def turns_below(engine: Engine, nodes: Iterable[int]) -> bool:
     return False
 
 
+def cuts_count(engine: Engine, nodes: Iterable[int]) -> bool:
+    """Whether rows come and go again below what looks at watermarks, and no row says when: what a
+    group without time, a membership or a difference shows between two ticks, another cut of its
+    input into ticks never shows."""
+    circuit = engine.circuit
+    for node in nodes:
+        if judges(circuit.nodes[node].operator):
+            below = (circuit.nodes[n].operator for n in circuit.cone(node) if n != node)
+            if any(_comes_and_goes(o) for o in below):
+                return True
+    return False
+
+
+def _comes_and_goes(operator: Operator) -> bool:
+    if isinstance(operator, SemiJoin | ConditionJoin | SetOperation):
+        return True
+    plain = operator.rowwise or isinstance(operator, Source | Arrange | Join | UnionAll)
+    return not plain and not operator.event_times
+
+
 def needs_of(engine: Engine, view: ViewState, known: Bases) -> Needs | None:
     """What of its inputs' past a view depends on; None: nothing that is not in their rows."""
     cone = engine.circuit.cone(view.node)
@@ -114,10 +140,11 @@ def needs_of(engine: Engine, view: ViewState, known: Bases) -> Needs | None:
     temporal = any(isinstance(o, TemporalJoin | TemporalVersionJoin) for o in operators)
     sessions = any(isinstance(o, Session | SessionAggregate) for o in operators)
     several = judged and len(bases) > 1
-    if not (stamped or turned or temporal or sessions or several):
+    cut = judged and cuts_count(engine, cone)
+    if not (stamped or turned or temporal or sessions or several or cut):
         return None
     idle = several and _may_idle(known, bases)
-    return Needs(stamped or turned or idle, frozenset(bases))
+    return Needs(stamped or turned or idle or cut, frozenset(bases))
 
 
 def _may_idle(known: Bases, bases: Iterable[int]) -> bool:

@@ -10,11 +10,12 @@ import pyarrow as pa
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.errors import NegativeWeight
+from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.functions.expressions import ColumnRef
 from streamsql.kernels.arrays import lengthen, room_for
 from streamsql.kernels.hash_index import HashIndex
-from streamsql.kernels.hashing import Lanes, any_null, hash_columns
+from streamsql.kernels.hashing import Lanes, UInt64Array, any_null, hash_columns
 from streamsql.operators import saved
 from streamsql.operators.arrange import Arrange, add_arrange, as_long_as, ends_of, freed_by
 from streamsql.operators.builder import Builder
@@ -28,6 +29,25 @@ from streamsql.operators.loops import distinct as loops
 from streamsql.operators.map import add_map, move
 from streamsql.operators.windows_apart import apart_of
 from streamsql.plan import nodes as plan
+
+
+class LetIn:
+    """Keys whose left rows come in by a change of this tick, and the mark of that change: a left
+    row that came in the same tick is there when both are."""
+
+    def __init__(self, h0: UInt64Array, h1: UInt64Array, marks: Int64Array) -> None:
+        self.index = HashIndex()
+        slots, _ = self.index.upsert(h0, h1)
+        self.marks = np.full(self.index.num_slots, NO_WATERMARK)
+        np.maximum.at(self.marks, slots, marks)
+
+    def later(self, lanes: Lanes, marks: Int64Array) -> Int64Array:
+        """The rows' marks, or their keys' where those are later."""
+        slots = self.index.find(*lanes)
+        met = np.flatnonzero(slots >= 0)
+        found = marks.copy()
+        found[met] = np.maximum(marks[met], self.marks[slots[met]])
+        return found
 
 
 class SemiJoin(Operator):
@@ -78,12 +98,18 @@ class SemiJoin(Operator):
         a, b = deltas
         self.watermarks.begin(step.input_watermarks)
         parts = []
+        let_in = None
         b = self._held(b)
         if b:
-            parts.append(self._flipped(b))
+            flipped, let_in = self._flipped(b)
+            parts.append(flipped)
         if a:
             lanes, skip = self.left.lanes(a.batch)
             chosen = self._present(lanes, skip) != self.anti
+            a = self.watermarks.judged(0, a)
+            if let_in is not None and a.row_watermark is not None:
+                marks = let_in.later(lanes, a.row_watermark)
+                a = Delta(a.batch, a.weights, marks, a.consolidated)
             parts.append(a if bool(chosen.all()) else a.take(np.flatnonzero(chosen)))
         if self.close is not None:
             self._free_closed(min(self.watermark, *step.input_watermarks))
@@ -128,8 +154,9 @@ class SemiJoin(Operator):
         found: BoolArray = (self.index.find(*lanes) >= 0) & ~skip
         return found
 
-    def _flipped(self, b: Delta) -> Delta:
-        """The left rows (as before this tick) of the keys that appeared or vanished."""
+    def _flipped(self, b: Delta) -> tuple[Delta, LetIn | None]:
+        """The left rows (as before this tick) of the keys that appeared or vanished, and which keys
+        those are that let rows in now (where rows are judged late)."""
         keep = np.flatnonzero(~any_null(b.batch, self.right_strict))
         h0, h1 = hash_columns(b.batch, self.right_keys)
         h0, h1 = h0[keep], h1[keep]
@@ -151,10 +178,12 @@ class SemiJoin(Operator):
         position, row, weight = self.left.probe(lanes, np.empty(0, np.bool_))
         batch = self.left.arrange.rows.take(row)
         sign = -signs[position] if self.anti else signs[position]
-        watermark = None
-        if self.event_times or self.closes:
-            watermark = self.watermarks.of(1, b.row_watermark, keep[rows][position])
-        return Delta(batch, weight * sign, watermark)
+        if not (self.event_times or self.closes):
+            return Delta(batch, weight * sign), None
+        marks = self.watermarks.of(1, b.row_watermark, keep[rows])
+        lets = (signs < 0) == self.anti
+        let_in = LetIn(lanes[0][lets], lanes[1][lets], marks[lets])
+        return Delta(batch, weight * sign, marks[position]), let_in
 
     def _room(self) -> None:
         if self.index.num_slots > self.counts.size:
