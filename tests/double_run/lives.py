@@ -173,7 +173,7 @@ class Life:
             "t": (
                 f"k = {number(5)} WHERE v = {a}", f"v = v + 1 WHERE k < {a}", f"g = {word()} WHERE id % {m} = 0",
                 f"ts = {self.near()} WHERE id % {m} = 1", f"b = NOT b, v = {number(9)} WHERE id % {m} = 0",
-                f"id = id + 100000 WHERE id < {a}", f"x = x * 2 WHERE x < {a}", f"d = {a} WHERE k = {a}",
+                f"id = id + 10000 WHERE id < {a}", f"x = x * 2 WHERE x < {a}", f"d = {a} WHERE k = {a}",
             ),
             "u": (
                 f"k = {number(6)} WHERE w = {a}", f"w = {number(9)} WHERE k = {a}", f"s = {word()}",
