@@ -150,6 +150,9 @@ class _Generator(RisingWave.Generator):
             words = f" {unit.this.name} TO {unit.expression.name}"
         else:
             words = f" {unit.name}" if unit is not None else ""
+        digits = node.args.get("digits")
+        if digits is not None:
+            words += f"({digits})"
         return f"INTERVAL {self.sql(node, 'this')}{words}"
 
     def datatype_sql(self, node: exp.DataType) -> str:

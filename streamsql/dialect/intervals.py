@@ -88,6 +88,8 @@ def interval_parts(interval: exp.Interval | str, unit: str | None = None) -> Par
     parts = _Reader(text, first, last).read()
     if first is not None and last is not None:
         parts = _restrict(parts, last)
+    if not isinstance(interval, str):
+        parts = _rounded(parts, interval.args.get("digits"))
     if not (
         -_INT32 <= parts[0] < _INT32 and -_INT32 <= parts[1] < _INT32 and abs(parts[2]) < 2**63
     ):
@@ -114,6 +116,16 @@ def _restrict(parts: Parts, last: str) -> Parts:
     if last == "minute":
         return (months, days, _cut(us, MINUTE))
     return parts
+
+
+def _rounded(parts: Parts, digits: int | None) -> Parts:
+    """INTERVAL '…' SECOND(p): so many digits of a second are kept, halves go away from 0."""
+    if digits is None:
+        return parts
+    months, days, us = parts
+    step: int = SECOND // 10**digits
+    size = (abs(us) + step // 2) // step * step
+    return months, days, size if us >= 0 else -size
 
 
 def _cut(value: int, size: int) -> int:

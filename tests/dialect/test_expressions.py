@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from streamsql.core.errors import SqlSyntaxError
-from streamsql.dialect import operator_of, parse_expression, position_of, to_sql
+from streamsql.dialect import interval_parts, operator_of, parse_expression, position_of, to_sql
 from streamsql.dialect.nodes import ArrayQuery, MapValue, PrefixOperator, RowValue
 
 
@@ -270,6 +270,27 @@ def test_expression_interval_with_digits_is_a_cast() -> None:
     assert isinstance(node.this, exp.Interval)
     assert to_sql(node) == "CAST(INTERVAL '1 s' AS INTERVAL(3))"
     assert to_sql(parse_expression(to_sql(node))) == to_sql(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "us"),
+    [
+        ("interval '1.2345 s' second(2)", "INTERVAL '1.2345 s' SECOND(2)", 1_230_000),
+        ("interval '-1.25' second(1)", "INTERVAL '-1.25' SECOND(1)", -1_300_000),
+        ("interval '1.5' second (0)", "INTERVAL '1.5' SECOND(0)", 2_000_000),
+        ("interval '1.2345678' seconds(9)", "INTERVAL '1.2345678' SECOND(6)", 1_234_568),
+        ("interval '1:02.35' minute to second(1)", "INTERVAL '1:02.35' MINUTE TO SECOND(1)", 62_400_000),
+        ("interval '1.2345' second", "INTERVAL '1.2345' SECOND", 1_234_500),
+    ],
+)  # fmt: skip
+def test_expression_interval_keeps_the_digits_of_its_seconds(
+    text: str, written: str, us: int
+) -> None:
+    node = parse_expression(text)
+    assert isinstance(node, exp.Interval)
+    assert interval_parts(node) == (0, 0, us)
+    assert to_sql(node) == written
+    assert interval_parts(parse_expression(written)) == (0, 0, us)
 
 
 def test_expression_interval_span() -> None:

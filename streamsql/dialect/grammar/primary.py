@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from streamsql.dialect.grammar.calls import CallGrammar
+from streamsql.dialect.grammar.types import MAX_DIGITS
 from streamsql.dialect.keywords import NOT_COLUMN, NOT_FUNCTION
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.nodes import ArrayQuery, MapValue, RowValue
@@ -332,7 +333,10 @@ class PrimaryGrammar(CallGrammar):
             text = self.advance().key + self.string()
         else:
             return None
-        node = exp.Interval(this=exp.Literal.string(text), unit=self.interval_unit())
+        unit, digits = self.interval_fields()
+        node = exp.Interval(this=exp.Literal.string(text), unit=unit)
+        if digits:
+            node.set("digits", min(int(digits[0].this.name), MAX_DIGITS))
         return mark(node, token)
 
 

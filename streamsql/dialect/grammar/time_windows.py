@@ -57,8 +57,8 @@ class TimeWindowGrammar(Cursor):
         """`(query)` if that stands here (primary.py)."""
         raise NotImplementedError
 
-    def interval_unit(self) -> exp.Expression | None:
-        """The unit after an interval's number (types.py)."""
+    def interval_fields(self) -> tuple[exp.Expression | None, list[exp.DataTypeParam]]:
+        """The unit after an interval's number, and its digits (types.py)."""
         raise NotImplementedError
 
     def at_time_window(self) -> bool:
@@ -301,7 +301,7 @@ class TimeWindowGrammar(Cursor):
         token = self.token
         if token.kind is Kind.NUMBER:
             self.advance()
-            unit = self.interval_unit()
+            unit = self.interval_fields()[0]
             if unit is None:
                 raise self.error()
             return mark(exp.Interval(this=exp.Literal.string(token.value), unit=unit), token)

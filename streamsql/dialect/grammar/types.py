@@ -154,22 +154,29 @@ class TypeGrammar(Cursor):
 
     def _interval_type(self) -> exp.DataType | None:
         modifiers = self._digits(self.advance().key)
-        self.interval_unit()  # the field restriction has no effect on what we store
-        return exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers)
+        # which fields there are has no effect on what we store, how many digits has
+        _, digits = self.interval_fields()
+        return exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers or digits)
 
-    def interval_unit(self) -> exp.Expression | None:
-        """The fields after an interval: `DAY`, `HOUR TO MINUTE`, `SECOND(3)`; None if none."""
+    def interval_fields(self) -> tuple[exp.Expression | None, list[exp.DataTypeParam]]:
+        """(the fields after an interval: `DAY`, `HOUR TO MINUTE`, `SECOND(3)`, None if none; how
+        many digits of a second they keep)."""
         if self.token.kind is not Kind.WORD or self.token.key.rstrip("S") not in INTERVAL_UNITS:
-            return None
-        unit = exp.Var(this=self.advance().key.rstrip("S"))
-        self._modifiers()
+            return None, []
+        unit, digits = self._interval_field()
         if not self.accept("TO"):
-            return unit
+            return unit, digits
         if self.token.key.rstrip("S") not in INTERVAL_UNITS:
             raise self.error()
-        last = exp.Var(this=self.advance().key.rstrip("S"))
-        self._modifiers()
-        return exp.IntervalSpan(this=unit, expression=last)
+        last, digits = self._interval_field()
+        return exp.IntervalSpan(this=unit, expression=last), digits
+
+    def _interval_field(self) -> tuple[exp.Var, list[exp.DataTypeParam]]:
+        unit = exp.Var(this=self.advance().key.rstrip("S"))
+        if unit.name == "SECOND":
+            return unit, self._digits("INTERVAL")
+        self._modifiers()  # Flink's DAY(3): of days all digits are kept
+        return unit, []
 
     def _struct_type(self) -> exp.DataType | None:
         """STRUCT<a INT, …>, STRUCT(a INT, …), ROW(…): fields are name and type."""

@@ -62,7 +62,8 @@ def _bits(binder: ExprBinder, node: exp.BitString) -> Expr:
 def _interval(binder: ExprBinder, node: exp.Interval) -> Expr:
     from streamsql.dialect import interval_parts
 
-    return Literal(value=tuple(interval_parts(node)), type=INTERVAL)
+    type_ = replace(INTERVAL, digits=node.args.get("digits"))
+    return Literal(value=tuple(interval_parts(node)), type=type_)
 
 
 def _parameter(binder: ExprBinder, node: exp.Parameter) -> Expr:
