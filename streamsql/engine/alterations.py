@@ -332,10 +332,11 @@ def _end_queries(engine: Engine, oid: int, error: StreamSqlError) -> None:
 def finish(engine: Engine, built: Built) -> None:
     """Let go of what the change has replaced. Under the state lock."""
     catalog, circuit = built.catalog, engine.circuit
+    _rename_recorded(engine, built)
     for oid in built.changed:
         relation = catalog.relations.get(oid)
         if relation is not None:
-            _rename(engine, oid, relation, replaced=oid in built.views)
+            _redefine(engine, oid, relation)
     for oid in built.suspended:
         view = engine.views[oid]
         engine.builder.release_view(oid, view)
@@ -364,13 +365,23 @@ def _let_layout_go(engine: Engine, oid: int) -> None:
         engine.circuit.release(node)
 
 
-def _rename(engine: Engine, oid: int, relation: Relation, *, replaced: bool) -> None:
-    """States know their new definitions; what was recorded under a name, the new name."""
-    before = engine.catalog.relations.get(oid)
-    if before is not None and before.name != relation.name:
-        engine.system.rename(before, relation.name)
-    elif before is not None and replaced:
-        engine.system.forget(before)
+def _rename_recorded(engine: Engine, built: Built) -> None:
+    """What was recorded under a name gets the new one, or goes if the view was replaced."""
+    renamed = []
+    for oid in built.changed:
+        old, new = engine.catalog.relations.get(oid), built.catalog.relations.get(oid)
+        if old is None or new is None:
+            continue
+        if (old.schema, old.name) != (new.schema, new.name):
+            renamed.append((old, new))
+        elif oid in built.views:
+            engine.system.forget(old)
+    if renamed:
+        engine.system.rename(renamed)
+
+
+def _redefine(engine: Engine, oid: int, relation: Relation) -> None:
+    """States know their new definitions."""
     for states in (engine.tables, engine.views, engine.sources):
         state = states.get(oid)  # type: ignore[attr-defined]
         if state is not None:

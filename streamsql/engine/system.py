@@ -237,18 +237,26 @@ class SystemState:
     def _errors_of(self, view: Relation) -> list[ERROR_KEY]:
         return [k for k in self._errors if (k[0], k[4]) == (view.name, view.schema)]
 
-    def rename(self, relation: Relation, name: str) -> None:
-        """What was recorded under a relation's name stands under its new one."""
-        if relation.kind == "materialized_view":
-            for key in self._errors_of(relation):
-                self._errors[name, *key[1:]] = self._errors.pop(key)  # type: ignore[index]
-            self._late = [renamed(b, 0, about(b, 0, relation), name) for b in self._late]
-        else:  # by its name alone: late rows do not tell the schema of what they come from
-            self._late = [renamed(b, 1, pc.equal(b.column(1), relation.name), name)
-                          for b in self._late]  # fmt: skip
-        if relation.kind in ("table", "source"):
-            errors = self._source_errors
-            self._source_errors = [renamed(b, 0, about(b, 0, relation), name) for b in errors]
+    def rename(self, renamed: Sequence[tuple[Relation, Relation]]) -> None:
+        """What was recorded under relations' names and schemas stands under their new ones.
+        renamed: (before, after); all at once, as two may exchange their names."""
+        self._losses.update(KEPT)
+        late, errors = [(b, b) for b in self._late], [(b, b) for b in self._source_errors]
+        moved: list[tuple[ERROR_KEY, list[int]]] = []
+        for old, new in renamed:
+            if old.kind == "materialized_view":
+                for key in self._errors_of(old):
+                    to = (new.name, *key[1:4], new.schema)
+                    moved.append((to, self._errors.pop(key)))
+                late = [(b, placed(now, about(b, 0, old), new)) for b, now in late]
+            else:  # by its name alone: late rows do not tell the schema of what they come from
+                late = [(b, named(now, 1, pc.equal(b.column(1), old.name), new.name))
+                        for b, now in late]  # fmt: skip
+            if old.kind in ("table", "source"):
+                errors = [(b, placed(now, about(b, 0, old), new)) for b, now in errors]
+        self._errors.update(moved)
+        self._late = [now for _, now in late]
+        self._source_errors = [now for _, now in errors]
 
     # --- reading --------------------------------------------------------------------------------
     def table(self, name: str) -> pa.Table:
@@ -406,7 +414,14 @@ def about(batch: pa.RecordBatch, column: int, relation: Relation) -> pa.Array:
     return pc.and_(pc.equal(batch.column(column), relation.name), here)
 
 
-def renamed(batch: pa.RecordBatch, column: int, mask: pa.Array, new: str) -> pa.RecordBatch:
+def placed(batch: pa.RecordBatch, mask: pa.Array, relation: Relation) -> pa.RecordBatch:
+    """The batch with these rows about this relation: its name is the first column, its schema the
+    last."""
+    batch = named(batch, 0, mask, relation.name)
+    return named(batch, batch.num_columns - 1, mask, relation.schema)
+
+
+def named(batch: pa.RecordBatch, column: int, mask: pa.Array, new: str) -> pa.RecordBatch:
     """The batch with another name in these rows of a column of names."""
     if not pc.any(mask).as_py():
         return batch

@@ -81,3 +81,48 @@ def test_schemas_outlive_a_restart(tmp_path: Path) -> None:
         assert before[2] == [("b", "s", "x")]
     with streamsql.connect(tmp_path / "d") as db:
         assert [db.execute(q).fetchall() for q in (ERRORS, LATE, BAD)] == before
+
+
+def test_another_schema_takes_what_was_recorded_along(both: Database) -> None:
+    both.execute(
+        "CREATE MATERIALIZED VIEW seen AS SELECT schema_name, view FROM streamsql.view_errors"
+    )
+    both.execute("CREATE SCHEMA c")
+    both.execute("ALTER MATERIALIZED VIEW b.v SET SCHEMA c")
+    both.execute("ALTER MATERIALIZED VIEW a.w SET SCHEMA c")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "1"), ("c", "v", "2"), ("c", "v", "3")]
+    assert both.execute(LATE).fetchall() == [("c", "w", "3")]
+    both.execute("INSERT INTO t VALUES (4, 1, '2024-01-01 00:06')")
+    assert both.execute(LATE).fetchall() == [("c", "w", "3"), ("c", "w", "4")]
+    both.execute("DELETE FROM t WHERE id = 3")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "1"), ("c", "v", "2"), ("c", "v", "4")]
+    found = both.execute("SELECT * FROM seen ORDER BY 1").fetchall()
+    assert found == [("a", "v"), ("c", "v"), ("c", "v")]
+    both.execute("DROP MATERIALIZED VIEW c.v; DROP MATERIALIZED VIEW c.w")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "1")]
+    assert both.execute(LATE).fetchall() == []
+
+
+def test_views_that_exchange_their_names_exchange_what_was_recorded(both: Database) -> None:
+    both.execute("ALTER MATERIALIZED VIEW a.v SWAP WITH b.v")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "2"), ("a", "v", "3"), ("b", "v", "1")]
+    both.execute("ALTER MATERIALIZED VIEW a.w SWAP WITH b.w")
+    assert both.execute(LATE).fetchall() == [("b", "w", "3")]
+    both.execute("DELETE FROM t WHERE id = 1")
+    assert both.execute(ERRORS).fetchall() == [("a", "v", "2"), ("a", "v", "3")]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "SOURCE"])
+def test_errors_of_what_is_read_move_to_its_new_schema(
+    kind: str, db: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("1\nx\n")
+    form = f"WITH (connector = 'file', path = '{tmp_path}/in.csv') FORMAT PLAIN ENCODE CSV (header = false)"
+    db.execute(f"CREATE SCHEMA a; CREATE SCHEMA b; CREATE {kind} a.s (id INT) {form}")
+    db.execute(f"CREATE {kind} b.s (id INT) {form}")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT id FROM a.s; FLUSH")
+    bad = [row[:2] for row in db.execute(BAD + " ORDER BY 1").fetchall()]
+    assert ("a", "s") in bad
+    db.execute(f"ALTER {kind} a.s SET SCHEMA public")
+    moved = [("public", n) if s == "a" else (s, n) for s, n in bad]
+    assert sorted(row[:2] for row in db.execute(BAD).fetchall()) == sorted(moved)
