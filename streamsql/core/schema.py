@@ -70,6 +70,11 @@ class Schema:
         found = ((i, c.type.leaf_digits) for i, c in enumerate(self.columns))
         return tuple((i, n) for i, n in found if n is not None)
 
+    def reads_as(self, other: Schema) -> bool:
+        """Whether the two are equal, also in what equal types may differ by: `SqlType.digits` and
+        `SqlType.constrained`."""
+        return self == other and list(map(str, self.types)) == list(map(str, other.types))
+
     @cached_property
     def named_arrow(self) -> pa.Schema:
         """Arrow schema with the user's names, for results that leave the engine."""

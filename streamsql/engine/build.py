@@ -150,7 +150,7 @@ class CatalogBuilder:
         relation = built.catalog.relations[op.relation.oid]
         if relation.kind == "table":
             table = request.new_tables.get(relation.oid)
-            if table is None or table.relation.columns != relation.columns:
+            if table is None or not table.relation.columns.reads_as(relation.columns):
                 table = new_table_state(relation, built.catalog)
             built.tables[relation.oid] = table
             built.nodes[relation.oid] = self.source_node(relation)

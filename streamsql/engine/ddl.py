@@ -36,7 +36,7 @@ def check_inputs(relation: Relation, bases: tuple[Relation, ...], catalog: Catal
         if oid not in catalog.relations:
             raise UndefinedTable(f'relation "{name}" does not exist')
     for base in bases:
-        if catalog.relations[base.oid].columns != base.columns:
+        if not catalog.relations[base.oid].columns.reads_as(base.columns):
             raise concurrent_update()
 
 
@@ -127,7 +127,8 @@ def changed_outside(catalog: Catalog, relations: Iterable[Relation]) -> list[int
     found = []
     for new in relations:
         old = catalog.relations[new.oid]
-        if (old.schema, old.name, old.columns) != (new.schema, new.name, new.columns):
+        renamed = (old.schema, old.name) != (new.schema, new.name)
+        if renamed or not old.columns.reads_as(new.columns):
             found.append(new.oid)
     return found
 

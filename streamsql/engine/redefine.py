@@ -97,7 +97,8 @@ class Redefinition:
     def _carry_view(self, view: Relation, roots: Mapping[int, Moves]) -> None:
         seen = dict(view.layouts)
         for oid in roots.keys() & view.depends_on:
-            if self.before.relations[oid].columns != self.after.relations[oid].columns:
+            was, now = self.before.relations[oid], self.after.relations[oid]
+            if was.columns != now.columns or was.layout != now.layout:
                 seen[oid] = self._layout(view, oid, roots[oid]).oid
         safe = with_layouts(view, seen)
         self.change(self._rewritten(view, safe, roots) or safe)

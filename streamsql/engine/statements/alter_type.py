@@ -45,7 +45,7 @@ def change_type(session: Session, statement: Alter, relation: Relation, at: int)
     """The column at this position becomes one of another type; views that use it block."""
     name, wanted = relation.columns[at].name, statement.arguments["type"]
     using = statement.arguments.get("using")
-    if wanted == relation.columns[at].type and using is None:
+    if is_exactly(relation.columns[at].type, wanted) and using is None:
         return
     unconnected(relation, "change the types of columns")
     carriers = check_dependents(session, relation, at)
@@ -71,6 +71,11 @@ def change_type(session: Session, statement: Alter, relation: Relation, at: int)
         timezone=session.timezone,
     )
     submit(session, redefinition, change, again)
+
+
+def is_exactly(one: SqlType | None, other: SqlType) -> bool:
+    """Whether two types are equal in their digits too (TIMESTAMP(3) equals TIMESTAMP)."""
+    return one == other and str(one) == str(other)
 
 
 def check_dependents(session: Session, relation: Relation, at: int) -> list[Relation]:
@@ -183,6 +188,8 @@ def with_type(relation: Relation, name: str, wanted: SqlType) -> str:
             continue
         if not isinstance(found, CreateTable):
             continue
+        if not all(is_exactly(c.type, wanted) for c in found.columns if c.name == name):
+            continue  # `INTERVAL` of `INTERVAL(1)` was taken for the whole type
         if not isinstance(before, CreateTable) or before.as_query is not None:
             return sql
         columns = [replace(c, type=wanted) if c.name == name else c for c in before.columns]
