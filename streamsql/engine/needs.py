@@ -109,22 +109,22 @@ def turns_below(engine: Engine, nodes: Iterable[int]) -> bool:
     return False
 
 
-def cuts_count(engine: Engine, nodes: Iterable[int]) -> bool:
+def cuts_count(engine: Engine, nodes: Iterable[int], several: bool) -> bool:
     """Whether rows come and go again below what looks at watermarks, and no row says when: what a
     group without time, a membership or a difference shows between two ticks, another cut of its
-    input into ticks never shows."""
+    input into ticks never shows. several: they are made of more than one relation."""
     circuit = engine.circuit
     for node in nodes:
         if judges(circuit.nodes[node].operator):
             below = (circuit.nodes[n].operator for n in circuit.cone(node) if n != node)
-            if any(_comes_and_goes(o) for o in below):
+            if any(_comes_and_goes(o, several) for o in below):
                 return True
     return False
 
 
-def _comes_and_goes(operator: Operator) -> bool:
+def _comes_and_goes(operator: Operator, several: bool) -> bool:
     if isinstance(operator, SemiJoin | ConditionJoin | SetOperation):
-        return True
+        return several  # rows of one relation say themselves who came first
     plain = operator.rowwise or isinstance(operator, Source | Arrange | Join | UnionAll)
     return not plain and not operator.event_times
 
@@ -140,7 +140,7 @@ def needs_of(engine: Engine, view: ViewState, known: Bases) -> Needs | None:
     temporal = any(isinstance(o, TemporalJoin | TemporalVersionJoin) for o in operators)
     sessions = any(isinstance(o, Session | SessionAggregate) for o in operators)
     several = judged and len(bases) > 1
-    cut = judged and cuts_count(engine, cone)
+    cut = judged and cuts_count(engine, cone, len(bases) > 1)
     if not (stamped or turned or temporal or sessions or several or cut):
         return None
     idle = several and _may_idle(known, bases)
