@@ -123,8 +123,10 @@ def cuts_count(engine: Engine, nodes: Iterable[int], several: bool) -> bool:
 
 
 def _comes_and_goes(operator: Operator, several: bool) -> bool:
-    if isinstance(operator, SemiJoin | ConditionJoin | SetOperation):
+    if isinstance(operator, SetOperation):
         return several  # rows of one relation say themselves who came first
+    if isinstance(operator, SemiJoin | ConditionJoin):
+        return True
     plain = operator.rowwise or isinstance(operator, Source | Arrange | Join | UnionAll)
     return not plain and not operator.event_times
 

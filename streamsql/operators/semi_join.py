@@ -41,13 +41,14 @@ class LetIn:
         self.marks = np.full(self.index.num_slots, NO_WATERMARK)
         np.maximum.at(self.marks, slots, marks)
 
-    def later(self, lanes: Lanes, marks: Int64Array) -> Int64Array:
-        """The rows' marks, or their keys' where those are later."""
+    def marked(self, rows: Delta, lanes: Lanes) -> Delta:
+        """Left rows under their marks, or their keys' (lanes) where those are later."""
+        assert rows.row_watermark is not None
         slots = self.index.find(*lanes)
         met = np.flatnonzero(slots >= 0)
-        found = marks.copy()
-        found[met] = np.maximum(marks[met], self.marks[slots[met]])
-        return found
+        marks = rows.row_watermark.copy()
+        marks[met] = np.maximum(marks[met], self.marks[slots[met]])
+        return Delta(rows.batch, rows.weights, marks, rows.consolidated)
 
 
 class SemiJoin(Operator):
@@ -108,8 +109,7 @@ class SemiJoin(Operator):
             chosen = self._present(lanes, skip) != self.anti
             a = self.watermarks.judged(0, a)
             if let_in is not None and a.row_watermark is not None:
-                marks = let_in.later(lanes, a.row_watermark)
-                a = Delta(a.batch, a.weights, marks, a.consolidated)
+                a = let_in.marked(a, lanes)
             parts.append(a if bool(chosen.all()) else a.take(np.flatnonzero(chosen)))
         if self.close is not None:
             self._free_closed(min(self.watermark, *step.input_watermarks))
@@ -201,9 +201,23 @@ class SemiJoin(Operator):
         return reached
 
     def current(self, *inputs: Delta) -> Delta | None:
-        a = inputs[0]
+        a, b = inputs
         lanes, skip = self.left.lanes(a.batch)
-        return a.take(np.flatnonzero(self._present(lanes, skip) != self.anti))
+        chosen = self._present(lanes, skip) != self.anti
+        with self.watermarks.retelling():
+            a = self.watermarks.judged(0, a)
+            if not self.anti and a.row_watermark is not None and b:
+                a = self._let_in_once(b).marked(a, lanes)
+        return a.take(np.flatnonzero(chosen))
+
+    def _let_in_once(self, b: Delta) -> LetIn:
+        """As if all rows of the right side came in this tick: the first of a key lets in."""
+        keep = np.flatnonzero(~any_null(b.batch, self.right_strict))
+        h0, h1 = hash_columns(b.batch, self.right_keys)
+        _, new = HashIndex().upsert_rows(h0[keep], h1[keep])
+        rows = keep[new]
+        marks = self.watermarks.of(1, b.row_watermark, rows)
+        return LetIn(h0[rows], h1[rows], marks)
 
     def save(self) -> State:
         used = self.index.num_slots

@@ -3,6 +3,8 @@ is late, and what VERIFY replays."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import streamsql
@@ -63,3 +65,33 @@ def test_verify_knows_what_a_group_without_time_was_between_two_ticks() -> None:
     come = [("b", row(0, 0, 0)), ("a", row(0, 0, 36)), ("a", row(1, 0, 41)), ("b", row(0, 0, 120))]
     statements = [f"INSERT INTO {table} VALUES {r}" for table, r in come]
     assert shown(query, [*statements, "DELETE FROM b"]) == [("00:00:30", 1)]
+
+
+LATER = {
+    "in": "SELECT ts FROM a WHERE k IN (SELECT k FROM b)",
+    "average": "SELECT ts FROM a WHERE k > (SELECT avg(k) FROM b)",
+    "average_of_itself": "SELECT ts FROM a WHERE k > (SELECT avg(k) FROM a)",
+    "distinct": "SELECT a.ts FROM a JOIN (SELECT DISTINCT k FROM b) b ON a.k = b.k",
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_views_made_before_and_after_the_rows_are_verified(name: str) -> None:
+    draw = random.Random(name)
+    query = WINDOWS.format(LATER[name])
+    with streamsql.connect() as db:
+        for table in "ab":
+            db.execute(f"CREATE TABLE {table} (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        db.execute(f"CREATE MATERIALIZED VIEW m AS {query}")
+        for i in range(18):
+            if i == 12:
+                db.execute(f"CREATE MATERIALIZED VIEW later AS {query}")
+            table = draw.choice("aab")
+            at = (max(0, 9 * i + draw.randint(-60, 9)) for _ in range(3))
+            rows = (f"({draw.randint(1, 4)}, TIMESTAMP '2024-01-01' + {s} * INTERVAL '1 s')"
+                    for s in at)  # fmt: skip
+            db.execute(f"INSERT INTO {table} VALUES {', '.join(rows)}")
+            if draw.random() < 0.2:
+                db.execute(f"DELETE FROM {table} WHERE k = {draw.randint(1, 4)}")
+        for view in ("m", "later"):
+            assert db.execute(f"VERIFY MATERIALIZED VIEW {view}").fetchall() == []
