@@ -8,7 +8,7 @@ no parts: they are made at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -231,3 +231,16 @@ def with_notes(
         else:
             found.append(op)
     return found
+
+
+def with_own_nodes(ops: Sequence[DdlOp], allocate: Callable[[], int]) -> Sequence[DdlOp]:
+    """The operations where a view that takes another one's place does not find that one's own
+    operators under its labels: what these gave out when windows closed is nowhere listed."""
+    views = {
+        op.relation.oid
+        for op in ops
+        if isinstance(op, CreateRelation)
+        and op.replaces
+        and op.relation.kind == "materialized_view"
+    }
+    return with_notes(ops, views, {"private_tag": allocate()}) if views else ops

@@ -19,6 +19,7 @@ from streamsql.core.errors import (
     UndefinedTable,
 )
 from streamsql.engine import alterations
+from streamsql.engine.beside import with_own_nodes
 from streamsql.engine.catalog import TEMP_PREFIX, Catalog
 from streamsql.engine.ddl import (
     AlterRelations,
@@ -92,6 +93,8 @@ class CatalogBuilder:
         """Do it all, or raise with nothing changed."""
         engine = self.engine
         engine.jobs.check_free(request.ddl, request.job)
+        if request.job is None and engine.replay_us is None:
+            request.ddl = with_own_nodes(request.ddl, engine.catalog.oids.allocate)
         built = Built(engine.catalog.fork(), job=request.job)
         tick: Tick | None = None
         try:

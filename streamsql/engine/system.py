@@ -27,6 +27,8 @@ from streamsql.engine.storage.watermarks import to_us
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
 
+DAY_US = 86_400_000_000
+LONG_US = 2**63 // 1000
 KEPT_ROWS = 1_000_000
 """Rows of late_rows and source_errors that are kept; the oldest go first."""
 
@@ -93,6 +95,12 @@ ERROR_KEY = tuple[str, str, str, str, str]
 """View, SQLSTATE, message, row, schema of the view."""
 KEPT = ("late_rows", "source_errors", "view_errors")
 Owners = Sequence[Owner]
+
+
+def _interval(us: int) -> tuple[int, int, int]:
+    """(months, days, ns) of a span: in days too where its nanoseconds would not fit."""
+    days, rest = divmod(us, DAY_US) if abs(us) >= LONG_US else (0, us)
+    return 0, days, rest * 1000
 
 
 def system_relations() -> list[Relation]:
@@ -165,7 +173,9 @@ class SystemState:
         watermark = np.asarray(late.watermark_us, np.int64)
         n = late.batch.num_rows
         rows = rows_as_json(late.batch, late.schema)
-        intervals = [(0, 0, int(us) * 1000) for us in (watermark - event).tolist()]
+        intervals = [
+            _interval(w - e) for w, e in zip(watermark.tolist(), event.tolist(), strict=True)
+        ]
         for owner in owners:
             columns = [
                 pa.array([owner.view] * n, pa.string()),

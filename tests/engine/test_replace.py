@@ -284,3 +284,34 @@ def test_subscription_above_stays_where_its_own_columns_stay(db, rows):
     assert caught.value.detail == (
         "subscription above depends on materialized view b1: it keeps changes of other columns"
     )
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("shown", ["count(*)", "count(*) * 2"])
+def test_view_on_close_takes_the_place_of_another_one(crash, shown):
+    """It finds none of that one's operators: what these gave out of closed windows is in no
+    state."""
+    files = MemoryFileSystem()
+    view = (
+        "CREATE OR REPLACE MATERIALIZED VIEW e AS SELECT k, {} AS c FROM TUMBLE(t, ts, INTERVAL "
+        "'10 s') GROUP BY k, window_end EMIT ON WINDOW CLOSE"
+    )
+    db = opened(files)
+    db.execute("CREATE TABLE t (k TEXT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+    db.execute(view.format("count(*)"))
+    db.execute("INSERT INTO t VALUES ('z', '2020-01-01 00:00:01'), ('b', '2020-01-01 00:00:33')")
+    twice = 2 if "2" in shown else 1
+    for _ in range(2):
+        db.execute(view.format(shown))
+        assert db.execute("SELECT * FROM e").fetchall() == [("z", twice)]
+    db.execute("INSERT INTO t VALUES ('b', '2020-01-01 00:00:34'), ('z', '2020-01-01 00:00:05')")
+    if crash:
+        abandon(db)
+        files.crash()
+    else:
+        db.close()
+    db = opened(files)
+    db.execute("INSERT INTO t VALUES ('d', '2020-01-01 00:00:59')")
+    assert sorted(db.execute("SELECT * FROM e").fetchall()) == [("b", 2 * twice), ("z", twice)]
+    assert db.execute("VERIFY MATERIALIZED VIEW e").fetchall() == []
+    db.close()

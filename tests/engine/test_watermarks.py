@@ -238,3 +238,23 @@ def test_rows_of_a_connector_too_far_ahead_are_in_the_source_errors(tmp_path, ki
         assert reported == [("s", '{"id":2,"ts":"2300-01-01 00:00:00"}')]
         query = "SELECT watermark::text FROM streamsql.watermarks WHERE relation = 's'"
         assert db.execute(query).fetchall() == [("2024-01-01 00:00:01",)]
+
+
+def test_a_row_that_is_centuries_late_is_dropped_like_others():
+    """Nanoseconds of an interval hold 292 years; then it tells days."""
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts)")
+        db.execute("INSERT INTO t VALUES ('2026-01-01'), ('0001-01-01'), ('1999-12-31 23:00:00')")
+        for name in ("v", "w"):
+            db.execute(
+                f"CREATE MATERIALIZED VIEW {name} AS SELECT window_start, count(*) AS n FROM "
+                "TUMBLE(t, ts, INTERVAL '1 day') GROUP BY 1"
+            )
+        db.execute("INSERT INTO t VALUES ('4713-01-01 BC')")
+        assert db.execute("SELECT count(*), sum(n) FROM v").fetchall() == [(1, 1)]
+        late = "SELECT late_by::text FROM streamsql.late_rows WHERE view = '{}' ORDER BY event_time"
+        for name in ("v", "w"):
+            assert db.execute(late.format(name)).fetchall() == [
+                ("2461004 days",), ("739616 days",), ("227929:00:00",),
+            ]  # fmt: skip
+        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []
