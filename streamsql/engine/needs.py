@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,26 +100,27 @@ class Bases:
 
 def turns_below(engine: Engine, nodes: Iterable[int]) -> bool:
     """Whether rows come and go by the clock below what looks at watermarks."""
-    circuit = engine.circuit
-    for node in nodes:
-        if judges(circuit.nodes[node].operator):
-            below = (circuit.nodes[n].operator for n in circuit.cone(node))
-            if any(isinstance(o, TemporalFilter | ClockColumns) for o in below):
-                return True
-    return False
+    return any(
+        isinstance(operator, TemporalFilter | ClockColumns)
+        for _, operator in _under_judges(engine.circuit, nodes)
+    )
 
 
 def cuts_count(engine: Engine, nodes: Iterable[int], several: bool) -> bool:
     """Whether rows come and go again below what looks at watermarks, and no row says when: what a
     group without time, a membership or a difference shows between two ticks, another cut of its
     input into ticks never shows. several: they are made of more than one relation."""
-    circuit = engine.circuit
-    for node in nodes:
-        if judges(circuit.nodes[node].operator):
-            below = (circuit.nodes[n].operator for n in circuit.cone(node) if n != node)
-            if any(_comes_and_goes(o, several) for o in below):
-                return True
-    return False
+    return any(
+        operator is not judge and _comes_and_goes(operator, several)
+        for judge, operator in _under_judges(engine.circuit, nodes)
+    )
+
+
+def _under_judges(circuit: Circuit, nodes: Iterable[int]) -> Iterator[tuple[Operator, Operator]]:
+    """(operator that looks at watermarks, one in its cone): itself, too."""
+    for judge in (n for n in nodes if judges(circuit.nodes[n].operator)):
+        for node in circuit.cone(judge):
+            yield circuit.nodes[judge].operator, circuit.nodes[node].operator
 
 
 def _comes_and_goes(operator: Operator, several: bool) -> bool:

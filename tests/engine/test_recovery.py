@@ -48,6 +48,15 @@ def opened(files: MemoryFileSystem) -> Database:
     return Database("data", files=files)
 
 
+def stop(db: Database, files: MemoryFileSystem, crash: bool) -> None:
+    """Close the database, or let it go with what the disk holds by then."""
+    if crash:
+        abandon(db)
+        files.crash()
+    else:
+        db.close()
+
+
 def abandon(db: Database) -> None:
     """Leave a database as a killed process would: nothing is written any more."""
     db.engine.closed = True

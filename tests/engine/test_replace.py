@@ -6,7 +6,7 @@ import pytest
 
 from streamsql.circuit.graph import Circuit
 from streamsql.core.errors import DataCorrupted, StreamSqlError
-from tests.engine.test_recovery import abandon, opened
+from tests.engine.test_recovery import abandon, opened, stop
 from tests.state.faulty_filesystem import MemoryFileSystem
 
 SETUP = """
@@ -114,11 +114,7 @@ def test_a_view_may_read_what_is_younger_than_itself(rows):
     db.execute("CREATE TABLE young (g INT, s INT); INSERT INTO young VALUES (7, 7)")
     db.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT g, s FROM young")
     for crash in (False, True):
-        if crash:
-            abandon(db)
-            files.crash()
-        else:
-            db.close()
+        stop(db, files, crash)
         db = opened(files)
         assert db.execute("SELECT * FROM mm").fetchall() == [(1, 7)]
         db.execute("UPDATE young SET s = 7")
@@ -305,11 +301,7 @@ def test_view_on_close_takes_the_place_of_another_one(crash, shown):
         db.execute(view.format(shown))
         assert db.execute("SELECT * FROM e").fetchall() == [("z", twice)]
     db.execute("INSERT INTO t VALUES ('b', '2020-01-01 00:00:34'), ('z', '2020-01-01 00:00:05')")
-    if crash:
-        abandon(db)
-        files.crash()
-    else:
-        db.close()
+    stop(db, files, crash)
     db = opened(files)
     db.execute("INSERT INTO t VALUES ('d', '2020-01-01 00:00:59')")
     assert sorted(db.execute("SELECT * FROM e").fetchall()) == [("b", 2 * twice), ("z", twice)]

@@ -8,6 +8,7 @@ from streamsql.core.errors import FeatureNotSupported, StreamSqlError
 from streamsql.engine import definitions
 from streamsql.engine.database import Database
 from streamsql.operators import on_close
+from tests.engine.test_recovery import stop
 from tests.refused import refused
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -21,12 +22,6 @@ ENDLESS = (
     "sum(v) AS s FROM TUMBLE(t, at, INTERVAL '10 s') GROUP BY k, window_start, window_end) "
     "GROUP BY k EMIT ON WINDOW CLOSE"
 )
-
-
-def abandon(db: Database) -> None:
-    """As a crash leaves it: no checkpoint."""
-    db.engine.closed = True
-    db.engine.scheduler.stop()
 
 
 def made(files: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> Database:
@@ -48,11 +43,7 @@ def stopped(monkeypatch, crash):
     """The files of `made`, closed, or crashed."""
     files = MemoryFileSystem()
     db = made(files, monkeypatch)
-    if crash:
-        abandon(db)
-        files.crash()
-    else:
-        db.close()
+    stop(db, files, crash)
     return files
 
 
@@ -124,11 +115,7 @@ def test_table_whose_watermark_is_refused_now_works_as_before(monkeypatch, crash
         db.execute(sql)
     db.execute("CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS s FROM n")
     db.execute("INSERT INTO n VALUES (1, '2024-01-01', 1)")
-    if crash:
-        abandon(db)
-        files.crash()
-    else:
-        db.close()
+    stop(db, files, crash)
     with Database("data", files=files) as again:
         again.execute("INSERT INTO n VALUES (2, '2024-01-02', 2); UPDATE n SET v = 3 WHERE k = 2")
         assert again.execute("SELECT s FROM s").fetchall() == [(4,)]
