@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,17 @@ FIRST_ABOVE = loops.FIRST_ABOVE
 LAST_AT_MOST = loops.LAST_AT_MOST
 LAST_BELOW = loops.LAST_BELOW
 EQUAL = loops.EQUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The first rows of some groups, one group behind the other: of each row the last word of its
+    key, its rank (from 0) and the cursor of its entry, int64[m]; by group how many, int64[n]."""
+
+    lasts: Int64Array
+    ranks: Int64Array
+    cursors: Int64Array
+    lengths: Int64Array
 
 
 class OrderedTree:
@@ -237,20 +249,26 @@ class OrderedTree:
             start[far] = self.rank(groups.reshape(-1, 1))[which]
         return _as_asked(own, order), _as_asked(start, order)
 
-    def heads(
-        self, groups: Int64Array, begin: Int64Array, end: int
-    ) -> tuple[Int64Array, Int64Array]:
-        """Of the rows of each group, in order from 0, those from begin[i] on and before `end`: (the
-        last words of their keys, one group behind the other; how many of each group int64[n]).
-        `end` should be small: rows are counted from the group's start. groups: ascending."""
-        groups = int64s(groups)
-        most = int(np.maximum(end - begin, 0).sum())
-        lasts = np.empty(min(most, self.total), np.int64)
+    def heads(self, groups: Int64Array, begin: Int64Array, end: int, peers: int = 0) -> Heads:
+        """Of the rows of each group, in order, those from number begin[i] (from 0) on whose rank is
+        below `end`, which should be small: rows are walked from the group's start.
+
+        peers: 0 = every row has a rank of its own; else entries whose first so many words agree
+        share one, which is the number of rows before them (RANK) or, with a minus, of ranks
+        (DENSE_RANK). groups: ascending.
+        """
+        groups, begin = int64s(groups), int64s(begin)
+        address = pa.py_buffer(groups).address
         lengths = np.empty(groups.size, np.int64)
-        found = groups_of.heads(
-            self._at, pa.py_buffer(groups).address, int64s(begin), end, lasts, lengths
-        )
-        return lasts[:found], lengths
+        room = min(int(np.maximum(end - begin, 0).sum()) * (1 if peers == 0 else 2), self.total)
+        while True:
+            lasts, numbers, cursors = np.empty((3, room), np.int64)
+            found = groups_of.heads(
+                self._at, address, begin, end, peers, lasts, numbers, cursors, lengths
+            )
+            if found <= room:
+                return Heads(lasts[:found], numbers[:found], cursors[:found], lengths)
+            room = found
 
     def bounds(self, keys: Keys) -> tuple[Int64Array, Int64Array]:
         """(rows below each key int64[n], rows not above it int64[n]): both ranks at the price of

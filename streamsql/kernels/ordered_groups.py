@@ -16,6 +16,7 @@ from streamsql.kernels.ordered_nodes import (
     SIZE,
     WORDS,
     at,
+    compare_keys,
     entry_after,
     entry_before,
     key_at,
@@ -111,10 +112,18 @@ def rank_in_group(t: Int, keys: Int, stride: Int, own: Array, start: Array) -> N
 
 
 @kernel
-def heads(t: Int, groups: Int, begin: Array, end: Int, lasts: Array, lengths: Array) -> Int:
-    """The last word of the entry that holds each of a group's rows begin[i] to end - 1 (from 0), as
-    many as it has: lasts, one group behind the other. lengths[i]: how many they are. Returns how
-    many all are. groups: address of int64[n]."""
+def heads(
+    t: Int, groups: Int, begin: Array, end: Int, peers: Int, lasts: Array, numbers: Array,
+    cursors: Array, lengths: Array,
+) -> Int:  # fmt: skip
+    """Of each group's rows, from number begin[i] (from 0) on, those whose rank is below `end`: the
+    last word of the entry that holds it, its rank from 0, and its cursor, one group behind the
+    other as far as there is room; lengths[i]: how many they are. Returns how many all are.
+
+    peers: 0 = every row has a rank of its own; else entries whose first so many words agree share
+    one, which is the number of rows before them or, with a minus, of such ranks. groups: address of
+    int64[n].
+    """
     leaves, whole = load_i64(t + LEAVES), 8 * load_i64(t + WORDS)
     m = 0
     for i in range(lengths.size):
@@ -127,17 +136,26 @@ def heads(t: Int, groups: Int, begin: Array, end: Int, lasts: Array, lengths: Ar
             cursor = entry_after(t, node, slot)
         else:
             cursor = (node << ORDER_BITS) + slot
-        row, first = 0, m
-        while cursor >= 0 and row < end:
+        row, rank, before, first = 0, 0, 0, m
+        while cursor >= 0:
             node, slot = cursor >> ORDER_BITS, cursor & (ORDER - 1)
             entry = key_at(t, whole, cursor)
             if load_i64(entry) != load_i64(key):
                 break
+            if peers == 0:
+                rank = row
+            elif before != 0 and compare_keys(t, abs(peers), before, entry) != 0:
+                rank = row if peers > 0 else rank + 1
+            if rank >= end:
+                break
             stop = row + load_i64(at(t, node) + COUNTS + 8 * slot)
-            for _ in range(max(row, begin[i]), min(stop, end)):
-                lasts[m] = load_i64(entry + whole - 8)
+            for r in range(max(row, begin[i]), stop if peers != 0 else min(stop, end)):
+                if m < lasts.size:
+                    lasts[m] = load_i64(entry + whole - 8)
+                    numbers[m] = r if peers == 0 else rank
+                    cursors[m] = cursor
                 m += 1
-            row = stop
+            row, before = stop, entry
             cursor = entry_after(t, node, slot + 1)
         lengths[i] = m - first
     return m

@@ -153,12 +153,10 @@ class TopN(Operator):
     def _shown(self, parts: Int64Array, start: Int64Array) -> tuple[Int64Array, Int64Array]:
         """(row slots, numbers) of what these partitions show from the place `start` on."""
         limit = self.ranking.limit
-        if self.ranking.function == "row_number" and limit <= NEAR_PLACES:
-            slots, length = self.index.heads(parts, start, limit)
-            if not self.ranking.numbered:
-                return slots, np.zeros(slots.size, np.int64)
-            ahead = start - (np.cumsum(length) - length)
-            return slots, np.arange(1, slots.size + 1) + np.repeat(ahead, length)
+        if limit <= NEAR_PLACES:
+            found = self.index.heads(parts, start, limit, self.ranking.function)
+            numbered = self.ranking.numbered
+            return found.lasts, found.ranks + 1 if numbered else np.zeros_like(found.ranks)
         first, last = self.index.bounds(parts)
         end = self._end(parts, last - first)
         length = np.maximum(end - start, 0)

@@ -27,6 +27,7 @@ from streamsql.kernels.ordered import (
     FIRST_AT_LEAST,
     LAST_AT_MOST,
     LAST_BELOW,
+    Heads,
     OrderedTree,
 )
 from streamsql.kernels.ordered_nodes import PLAIN
@@ -296,11 +297,13 @@ class OrderedIndex:
             self._release(keys)
 
     def heads(
-        self, groups: Int64Array, begin: Int64Array, end: int
-    ) -> tuple[Int64Array, Int64Array]:
-        """(ties of each group's rows begin[i] to end - 1, as many as there are, one group behind
-        the other; how many of each group int64[n]). groups: ascending; `end` should be small."""
-        return self._tree.heads(groups, begin, end)
+        self, groups: Int64Array, begin: Int64Array, end: int, function: str = "row_number"
+    ) -> Heads:
+        """Each group's rows from number begin[i] (from 0) on whose rank, minus 1, is below `end`,
+        which should be small; `lasts` are their ties. function: row_number, rank or dense_rank.
+        groups: ascending."""
+        peers = {"row_number": 0, "rank": self.peer_words, "dense_rank": -self.peer_words}
+        return self._tree.heads(groups, begin, end, peers[function])
 
     def prefix_rank(self, values: Sequence[pa.Array], *, above: bool = False) -> int:
         """Rows of group 0 whose first columns are below these values (arrays of one); `above`: not

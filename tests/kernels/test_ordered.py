@@ -262,17 +262,34 @@ def check_questions(
 
 
 def check_heads(tree: OrderedTree, model: Model, groups: list[int]) -> None:
-    """The first rows of groups, each from another row on."""
-    last: dict[int, list[int]] = {g: [] for g in groups}
+    """The first rows of groups by each way to rank them, each from another row on."""
+    rows: dict[int, list[tuple[int, ...]]] = {g: [] for g in groups}
     for key in sorted(model.counts):
-        if key[0] in last:
-            last[key[0]] += [key[-1]] * model.counts[key]
+        if key[0] in rows:
+            rows[key[0]] += [key] * model.counts[key]
     begin = np.array([i % 3 for i in range(len(groups))], np.int64)
-    for end in (0, 1, 3, 100):
-        found, lengths = tree.heads(np.array(groups, np.int64), begin, end)
-        expected = [last[g][b:end] for g, b in zip(groups, begin.tolist(), strict=True)]
-        assert lengths.tolist() == [len(e) for e in expected]
-        assert found.tolist() == [v for e in expected for v in e]
+    for peers in (0, *range(1, tree.words + 1), *range(-tree.words, 0)):
+        for end in (0, 1, 3, 100):
+            found = tree.heads(np.array(groups, np.int64), begin, end, peers)
+            expected = [
+                [e for e in ranked(rows[g], peers)[b:] if e[1] < end]
+                for g, b in zip(groups, begin.tolist(), strict=True)
+            ]
+            flat = [e for part in expected for e in part]
+            assert found.lengths.tolist() == [len(e) for e in expected]
+            assert found.lasts.tolist() == [key[-1] for key, _ in flat]
+            assert found.ranks.tolist() == [rank for _, rank in flat]
+            keys, _ = tree.read(found.cursors)
+            assert [tuple(k) for k in keys.tolist()] == [key for key, _ in flat]
+
+
+def ranked(rows: list[tuple[int, ...]], peers: int) -> list[tuple[tuple[int, ...], int]]:
+    """Rows in order with their ranks: ROW_NUMBER - 1, or RANK - 1 or DENSE_RANK - 1 by words."""
+    if not peers:
+        return [(key, i) for i, key in enumerate(rows)]
+    cut = [key[: abs(peers)] for key in rows]
+    places = cut if peers > 0 else sorted(set(cut))
+    return [(key, places.index(short)) for key, short in zip(rows, cut, strict=True)]
 
 
 def test_count_below_zero_is_refused() -> None:

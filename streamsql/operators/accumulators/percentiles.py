@@ -22,6 +22,8 @@ from streamsql.state.ordered_index import OrderedIndex
 
 Float64Array = npt.NDArray[np.float64]
 
+NEAR_ROWS = 64  # rows of a group that are walked instead of looked for by their places
+
 
 class Sorted(OrderedValues, Remembered):
     """An aggregate of the sorted values of a group; NULLs are passed over.
@@ -104,14 +106,15 @@ class Percentile(Sorted):
         return self.value if self.ascending else None
 
     def values(self, groups: Int64Array) -> pa.Array:
-        sizes = self.held.size(groups)
+        rows = _RowsByPlace(self.held, groups)
+        sizes = rows.sizes
         asked = np.array([np.nan if f is None else f for f in self.given], np.float64)
         n = np.repeat(sizes, asked.size).astype(np.float64)
         fraction = np.tile(asked, groups.size)
-        slots = np.repeat(groups, asked.size)
+        which = np.repeat(np.arange(groups.size), asked.size)
         ask = (n > 0) & ~np.isnan(fraction)
         find = self._between if self.continuous else self._at
-        found = find(slots[ask], fraction[ask], n[ask])
+        found = find(rows, which[ask], fraction[ask], n[ask])
         place = np.where(ask, np.cumsum(ask) - 1, -1)
         flat = found.take(pa.array(place, mask=~ask))
         if not self.many:
@@ -120,24 +123,55 @@ class Percentile(Sorted):
         empty = pa.array(sizes == 0)
         return pa.ListArray.from_arrays(pa.array(offsets), flat, type=self.type.arrow, mask=empty)
 
-    def _at(self, groups: Int64Array, fraction: Float64Array, n: Float64Array) -> pa.Array:
+    def _at(
+        self, rows: _RowsByPlace, which: Int64Array, fraction: Float64Array, n: Float64Array
+    ) -> pa.Array:
         """The value at ceil(fraction * n), counted as DuckDB does."""
         if self.backwards:
             place = np.maximum(np.ceil(fraction * n), 1.0) - 1
         else:
             place = np.maximum(n - np.floor(n - fraction * n), 1.0) - 1
-        return self._nth(groups, place)
+        return rows.values(which, place)
 
-    def _between(self, groups: Int64Array, fraction: Float64Array, n: Float64Array) -> pa.Array:
+    def _between(
+        self, rows: _RowsByPlace, which: Int64Array, fraction: Float64Array, n: Float64Array
+    ) -> pa.Array:
         """The value at fraction * (n - 1), between its two neighbours."""
         place = (n - 1) * fraction
         below, above = np.floor(place), np.ceil(place)
-        low = np.asarray(self._nth(groups, below), np.float64)
-        high = np.asarray(self._nth(groups, above), np.float64)
+        low = np.asarray(rows.values(which, below), np.float64)
+        high = np.asarray(rows.values(which, above), np.float64)
         return pa.array(np.where(below == above, low, interpolated(low, high, place - below)))
 
-    def _nth(self, groups: Int64Array, place: Float64Array) -> pa.Array:
-        return self.held.read(self.held.nth(groups, place.astype(np.int64))).values[0]
+
+class _RowsByPlace:
+    """The rows of some groups by their places: one way down the tree leads to all rows of a small
+    group; only of a large one is each place looked for.
+
+    sizes: rows of each group, int64[n].
+    """
+
+    def __init__(self, held: OrderedIndex, groups: Int64Array) -> None:
+        self._held, self._groups = held, groups
+        order = np.argsort(groups)
+        found = held.heads(groups[order], np.zeros(groups.size, np.int64), NEAR_ROWS + 1)
+        self._cursors = found.cursors
+        self._first = np.empty(groups.size, np.int64)
+        self._first[order] = np.cumsum(found.lengths) - found.lengths
+        self.sizes = np.empty(groups.size, np.int64)
+        self.sizes[order] = found.lengths
+        self._far = self.sizes > NEAR_ROWS
+        if self._far.any():
+            self.sizes[self._far] = held.size(groups[self._far])
+
+    def values(self, which: Int64Array, places: Float64Array) -> pa.Array:
+        """The values at these places (from 0) of groups, told by their positions."""
+        at, far = places.astype(np.int64), self._far[which]
+        cursors = np.empty(which.size, np.int64)
+        cursors[~far] = self._cursors[self._first[which[~far]] + at[~far]]
+        if far.any():
+            cursors[far] = self._held.nth(self._groups[which[far]], at[far])
+        return self._held.read(cursors).values[0]
 
 
 class Mode(Sorted):
