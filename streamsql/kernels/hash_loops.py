@@ -321,6 +321,8 @@ def remove(t: Int, tags: Array, slots: Array) -> Int:
     """Take the entries of these slots out. Returns how many were there."""
     removed = 0
     for i in range(slots.size):
+        if i + AHEAD < slots.size:
+            look_ahead(t, np.uint64(tags[slots[i + AHEAD]]) << HALF)
         entry = seek_value(t, np.uint64(tags[slots[i]]), slots[i])
         if entry > 0:
             drop(t, entry)

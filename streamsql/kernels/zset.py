@@ -235,6 +235,8 @@ def move_rows(
 ) -> None:
     """Live rows were copied: row numbers, weights and identities move to the copies."""
     for i in range(rows.size):
+        if i + AHEAD < rows.size:
+            look_ahead(t, h0[i + AHEAD])
         w = weights[rows[i]]
         change_weight(weights, books, totals, rows[i], -w)
         add_row(weights, books, totals, to[i], w)

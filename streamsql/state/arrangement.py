@@ -29,7 +29,7 @@ Moved = Callable[[Int64Array, Int64Array], None]
 DEAD_MIN = 4096  # dead rows that are never worth a thought
 TEND_OFTEN = 16  # looks for dead rows while that many entries come
 SMALL = 8192  # live rows up to which everything is copied at once instead
-MOVE_MIN = 8192  # live rows copied in one go to empty a chunk
+MOVE_MIN = 1024  # live rows copied in one go to empty a chunk
 EXPANSION_MAX = 2  # rows saved for each stored one, before weights are saved instead
 
 
@@ -352,7 +352,7 @@ class Arrangement:
         if store.live_rows <= SMALL:
             self.compact()
             return
-        self._evacuate(store.emptiest_chunk(), max(MOVE_MIN, 2 * changes))
+        self._evacuate(store.emptiest_chunk(), max(MOVE_MIN, changes))
         store.release_dead_chunks()
 
     def _evacuate(self, chunk: int, most: int) -> None:
