@@ -20,7 +20,6 @@ from streamsql.core.types import (
     DATE,
     DOUBLE,
     INTEGER,
-    INTERVAL,
     TEXT,
     TIME,
     TIMESTAMP,
@@ -239,21 +238,10 @@ def _clock(type_: SqlType) -> Special:
         made = _now() if type_.kind is Kind.TIMESTAMPTZ else coerce(_now(), type_, "explicit")
         places = args[0].value if args and isinstance(args[0], Literal) else None
         if isinstance(places, int) and type_.kind is not Kind.DATE:
-            return _rounded_clock(made, places)
+            return coerce(made, replace(made.type, digits=min(places, 6)))
         return made
 
     return make
-
-
-def _rounded_clock(made: Expr, places: int) -> Expr:
-    """current_timestamp(p): rounded to p decimals of a second; whole seconds and milliseconds in
-    words of which a view knows when they change."""
-    unit = {0: "second", 3: "milliseconds"}.get(places)
-    if unit is not None and made.type.kind is not Kind.TIME:
-        half = Literal(value=(0, 0, 500_000 // 10**places), type=INTERVAL)
-        moved = _call("+", made, half, position=None)
-        return _call("date_trunc", Literal(value=unit, type=TEXT), moved, position=None)
-    return coerce(made, replace(made.type, digits=min(places, 6)))
 
 
 def _age(args: Sequence[Expr], position: int | None) -> Expr | None:

@@ -13,6 +13,7 @@ from streamsql.core.logical_time import END_OF_TIME, US_PER_DAY
 from streamsql.core.schema import Schema
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import Call, Cast, Expr, Literal, OuterRef, Subquery, walk
+from streamsql.functions.textio.time_digits import DIGITS_MAX
 from streamsql.operators.clock_keys import (
     Key,
     KeySearch,
@@ -40,61 +41,80 @@ class Shift:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """One step from now() outwards: down to a whole unit, of what is `early_us` later.
+
+    A day of the wall clock (early_us = 0), or decimals of a second (half a unit: rounding).
+    """
+
+    unit_us: int
+    early_us: int
+
+    def back(self, values: Int64Array) -> list[Int64Array]:
+        """Where the result reaches a value, and where it leaves it."""
+        down = np.floor_divide(values, self.unit_us) * self.unit_us
+        up = np.where(down == values, down, down + self.unit_us)
+        return [up - self.early_us, down + self.unit_us - self.early_us]
+
+
+DAY = Cut(US_PER_DAY, 0)
+
+
+@dataclass(frozen=True)
 class Threshold:
     """A comparison of `row` with a function of now(): it changes when now() passes a threshold.
 
-    row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. shifts: what is added to
+    row: the side that the row alone decides, a DATE or TIMESTAMP[TZ]. steps: what is done to
     now(), in order. instant: whether the compared value is an instant (TIMESTAMPTZ), else
     wall-clock time.
-    by_day: now()
-    was cut to its day somewhere.
     """
 
     row: Expr
-    shifts: tuple[Shift, ...]
+    steps: tuple[Shift | Cut, ...]
     instant: bool
-    by_day: bool
 
     def moments(self, column: pa.Array, timezone: str) -> tuple[list[Int64Array], BoolArray | None]:
         """(candidate moments, µs, one array each; which rows have any) for the row side's
         values."""
         values, valid = event_time_us(column)
-        found = [self._back(values, timezone)]
-        if self.by_day:
-            found.append(self._back(values + US_PER_DAY, timezone))
-        out = [m + k for m in found for k in (0, 1)]
-        if any(s.months for s in self.shifts):
-            # a day that a month does not have: the condition may change up to three days later
-            out += [m + k * US_PER_DAY for m in found for k in (1, 2, 3)]
-        return out, valid
+        return [m + k for m in self._back(values, timezone) for k in (0, 1)], valid
 
-    def _back(self, values: Int64Array, timezone: str) -> Int64Array:
-        """The now() at which its side equals the value."""
+    def _back(self, values: Int64Array, timezone: str) -> list[Int64Array]:
+        """The moments at which its side may reach or leave the value."""
         local = zone(timezone)
         wall = not self.instant
-        for shift in reversed(self.shifts):
-            if shift.zoned and wall:
-                values, wall = local.to_utc(values), False
-            if (shift.months or shift.days) and not wall:
-                values = local.to_utc(_minus(local.to_local(values), shift))
+        found = [values]
+        for step in reversed(self.steps):
+            if isinstance(step, Cut):
+                if step == DAY and not wall:
+                    found, wall = [local.to_local(v) for v in found], True
+                found = [m for v in found for m in step.back(v)]
+                continue
+            if step.zoned and wall:
+                found, wall = [m for v in found for m in local.turns(v)], False
+            if (step.months or step.days) and not wall:
+                walls = [w for v in found for w in _minus(local.to_local(v), step)]
+                found = [local.to_utc(w) for w in walls]
             else:
-                values = _minus(values, shift)
-            values = values - shift.us
-        return local.to_utc(values) if wall else values
+                found = [w for v in found for w in _minus(v, step)]
+            found = [v - step.us for v in found]
+        return [m for v in found for m in local.turns(v)] if wall else found
 
 
-def _minus(wall: Int64Array, shift: Shift) -> Int64Array:
+def _minus(wall: Int64Array, shift: Shift) -> list[Int64Array]:
     """Wall-clock µs less the months and days of a shift."""
-    if shift.months:
-        day = np.floor_divide(wall, US_PER_DAY)
-        month, first, after, end = (np.empty(wall.size, np.int64) for _ in range(4))
-        loops.month_of(day, month)
-        loops.day_of_month_start(month, first)
-        loops.day_of_month_start(month - shift.months, after)
-        loops.day_of_month_start(month - shift.months + 1, end)
-        moved = np.minimum(after + (day - first), end - 1)
-        wall = wall + (moved - day) * US_PER_DAY
-    return wall - shift.days * US_PER_DAY
+    if not shift.months:
+        return [wall - shift.days * US_PER_DAY]
+    day = np.floor_divide(wall, US_PER_DAY)
+    month, first, after, end = (np.empty(wall.size, np.int64) for _ in range(4))
+    loops.month_of(day, month)
+    loops.day_of_month_start(month, first)
+    loops.day_of_month_start(month - shift.months, after)
+    loops.day_of_month_start(month - shift.months + 1, end)
+    moved = np.minimum(after + (day - first), end - 1)
+    wall = wall + (moved - day - shift.days) * US_PER_DAY
+    # a day that a month does not have: the condition may change up to three days later
+    return [wall + k * US_PER_DAY for k in range(4)]
 
 
 Condition = Threshold | Key
@@ -166,10 +186,7 @@ def _comparison(a: Expr, b: Expr) -> Threshold | None:
     if a.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
         return None
     chain = _chain(a)
-    if chain is None:
-        return None
-    shifts, by_day = chain
-    return Threshold(b, tuple(shifts), a.type.kind is Kind.TIMESTAMPTZ, by_day)
+    return None if chain is None else Threshold(b, tuple(chain), a.type.kind is Kind.TIMESTAMPTZ)
 
 
 def _age(a: Expr, b: Expr) -> Threshold | None:
@@ -191,39 +208,53 @@ def _age(a: Expr, b: Expr) -> Threshold | None:
     if chain is None or row.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
         return None
     instant = clock.type.kind is Kind.TIMESTAMPTZ
-    shifts = [*chain[0], Shift(0, 0, sign * span, instant)]
-    return Threshold(row, tuple(shifts), instant, chain[1])
+    return Threshold(row, (*chain, Shift(0, 0, sign * span, instant)), instant)
 
 
-def _chain(expr: Expr) -> tuple[list[Shift], bool] | None:
-    """(what is added to now(), whether it is cut to a day), or None for anything else."""
+def _chain(expr: Expr) -> list[Shift | Cut] | None:
+    """What is done to now(), or None for anything else."""
     if isinstance(expr, Call) and expr.function == "now":
-        return [], False
+        return []
+    below = _below(expr)
+    if below is None:
+        return None
     if isinstance(expr, Cast):
-        below = _chain(expr.arg)
-        if below is None or expr.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
+        if expr.type.kind not in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE):
             return None
-        return below[0], below[1] or expr.type.kind is Kind.DATE
-    if isinstance(expr, Call) and expr.function in ("add", "subtract"):
-        clock, other = expr.args
-        if expr.function == "add" and reads_clock(other):
-            clock, other = other, clock
-        if not isinstance(other, Literal) or other.value is None:
-            return None
-        below = _chain(clock)
-        if below is None:
-            return None
-        sign = -1 if expr.function == "subtract" else 1
-        zoned = clock.type.kind is Kind.TIMESTAMPTZ
-        if other.type.kind is Kind.INTERVAL:
-            months, days, us = other.value
-            shift = Shift(sign * months, sign * days, sign * us, zoned)
-        elif other.type.is_integer and clock.type.kind is Kind.DATE:
-            shift = Shift(0, sign * int(other.value), 0, False)
-        else:
-            return None
-        return [*below[0], shift], below[1]
+        return [*below, DAY] if expr.type.kind is Kind.DATE else below
+    assert isinstance(expr, Call)
+    if expr.function == "time_digits":
+        return _rounded(expr, below)
+    if expr.function not in ("add", "subtract"):
+        return None
+    clock, other = expr.args
+    if expr.function == "add" and reads_clock(other):
+        clock, other = other, clock
+    if not isinstance(other, Literal) or other.value is None:
+        return None
+    sign = -1 if expr.function == "subtract" else 1
+    zoned = clock.type.kind is Kind.TIMESTAMPTZ
+    if other.type.kind is Kind.INTERVAL:
+        months, days, us = other.value
+        return [*below, Shift(sign * months, sign * days, sign * us, zoned)]
+    if other.type.is_integer and clock.type.kind is Kind.DATE:
+        return [*below, Shift(0, sign * int(other.value), 0, False)]
     return None
+
+
+def _below(expr: Expr) -> list[Shift | Cut] | None:
+    """The chain of the operand that reads the clock, where there is one."""
+    parts = [c for c in expr.children() if reads_clock(c)]
+    return _chain(parts[0]) if len(parts) == 1 and isinstance(expr, Call | Cast) else None
+
+
+def _rounded(expr: Call, below: list[Shift | Cut]) -> list[Shift | Cut] | None:
+    digits = expr.args[1]
+    moment = expr.type.kind in (Kind.TIMESTAMPTZ, Kind.TIMESTAMP)
+    if not moment or not isinstance(digits, Literal) or digits.value is None:
+        return None
+    unit = 10 ** max(0, DIGITS_MAX - int(digits.value))
+    return below if unit == 1 else [*below, Cut(unit, unit // 2)]
 
 
 def next_moments(candidates: Sequence[Int64Array], now_us: int, size: int) -> Int64Array:

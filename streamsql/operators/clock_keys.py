@@ -227,6 +227,10 @@ def _of_bin(expr: Call, bounds: _Bounds) -> int | None:
     return None if reads_clock(width) or reads_clock(origin) else _direction(of, bounds)
 
 
+def _of_digits(expr: Call, bounds: _Bounds) -> int | None:
+    return None if reads_clock(expr.args[1]) else _direction(expr.args[0], bounds)
+
+
 def _of_choice(expr: Call, bounds: _Bounds) -> int | None:
     return _alike(expr.args, bounds)
 
@@ -242,6 +246,7 @@ _DIRECTIONS = {
     "date_part": _of_epoch,
     "date_trunc": _of_trunc,
     "date_bin": _of_bin,
+    "time_digits": _of_digits,
     "timezone": _of_zone,
     "greatest": _of_choice,
     "least": _of_choice,

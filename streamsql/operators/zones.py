@@ -41,6 +41,21 @@ class Zone:
         edges = self._edges + self._offsets[1:]
         return local_us - self._offsets[np.searchsorted(edges, local_us, side="right")]
 
+    def turns(self, local_us: Int64Array) -> list[Int64Array]:
+        """UTC µs at which the wall clock reaches or passes these values, whichever way: where it
+        repeats them, before, at and after its change; where it skips them, at its change."""
+        later = self.to_utc(local_us)
+        if not self._edges.size:
+            return [later]
+        ends = self._edges + np.maximum(self._offsets[1:], self._offsets[:-1])
+        at = np.minimum(np.searchsorted(ends, local_us, side="right"), self._edges.size - 1)
+        edge, before, after = self._edges[at], self._offsets[at], self._offsets[at + 1]
+        low, high = edge + np.minimum(before, after), edge + np.maximum(before, after)
+        apart = (local_us >= low) & (local_us < high)
+        if not bool(apart.any()):
+            return [later]
+        return [later, np.where(apart, edge, later), np.where(apart, local_us - before, later)]
+
     def next_edge(self, utc_us: int) -> list[int]:
         """[until when (µs, UTC) the zone's clock surely goes on as at that moment]; [] if it was
         never changed."""
