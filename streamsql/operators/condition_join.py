@@ -414,6 +414,8 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
     frees = (
         (apart.frees(0), apart.frees(1))
         if apart is not None
+        else ({}, {})
+        if rule is not None
         else (
             dict(left.closes) if "l" in sides and left.closes else of_left if together else {},
             dict(right.closes) if "r" in sides and right.closes else of_right if together else {},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from streamsql.core.schema import Schema
 from streamsql.operators.arrange import ends_of
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import event_time_us
-from streamsql.operators.interval_bounds import Bound, Span, patience_of, span_of
+from streamsql.operators.interval_bounds import Bound, Span, beside, patience_of, span_of, times_of
 from streamsql.operators.interval_log import moved, on_time, passed_us
 from streamsql.operators.join_condition import EquiJoin
 
@@ -28,13 +28,14 @@ class SpanRule:
     patience (µs) past it. A row is done with when the other watermark has passed the end of its
     span, so that no partner comes, and its own one has passed the row, so that it is not taken
     back: what matches it then, or that nothing does, is final. delays_us: how far behind its
-    watermark each input gives rows that are on time.
+    watermark each input gives rows that are on time. gaps: `Operator.gaps` of each input.
     """
 
     span: Span
     schemas: tuple[Schema, Schema]
     patience_us: tuple[int, int]
     delays_us: tuple[int, int]
+    gaps: tuple[Mapping[tuple[int, int], int], Mapping[tuple[int, int], int]]
 
     def bound(self, side: int) -> Bound:
         """Where the span of a side's rows ends."""
@@ -81,9 +82,10 @@ class SpanRule:
             start, bound = side * widths[0], self.bound(side)
             until = bound.plus_us + self.delays_us[1 - side]
             for column, plus in ((self.time(side), self.delays_us[side]), (bound.until, until)):
-                if column < widths[side]:
-                    at = start + column
-                    found[at] = max(found.get(at, 1), plus + 1)
+                same = {i: us for (i, j), us in self.gaps[side].items() if j == column}
+                for i, us in {column: 0, **same}.items():  # or any time that tells of that one
+                    if i < widths[side]:
+                        found[start + i] = max(found.get(start + i, 1), plus + us + 1)
         return found
 
 
@@ -93,11 +95,14 @@ def rule_of(parts: EquiJoin, left: Operator, right: Operator, strict: bool) -> S
     strict: entries behind their watermark are late though partners are not: of two rows that are
     kept whole, each with a span of its own, the one that comes must not undo the other's end.
     """
-    if parts.residual is None or ends_of(left) or ends_of(right):
+    windows = bool(ends_of(left) or ends_of(right))
+    if parts.residual is None or (windows and not beside(left, right)):
         return None
     span = span_of(parts.residual, left, right)
     if span is None:
         return None
-    delays = (left.delays.get(span.right.time, 0), right.delays.get(span.left.time, 0))
+    times = times_of(left, right)
+    delays = (times[0].get(span.right.time, 0), times[1].get(span.left.time, 0))
     patience = patience_of(span, left, right, strict=strict)
-    return SpanRule(span, (left.schema, right.schema), patience, delays)
+    gaps = (left.gaps, right.gaps) if windows else ({}, {})
+    return SpanRule(span, (left.schema, right.schema), patience, delays, gaps)

@@ -25,7 +25,13 @@ from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import windows as window_loops
-from streamsql.operators.time_window import closes_by, grid_of, patience_us
+from streamsql.operators.time_window import (
+    closes_by,
+    exact_sizes,
+    grid_of,
+    patience_us,
+    window_gaps,
+)
 from streamsql.operators.window_grid import Grid, exact_us
 from streamsql.plan import nodes as plan
 from streamsql.plan.render import interval_text
@@ -282,7 +288,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             node.schema, below.schema, keys, _hashed(keys, grid), fresh, found.time_column, grid,
             late=late, close=close, on_close=on_close, on_error=on_error,
         )  # fmt: skip
-        pane_facts(below, made, keys, late, on_close, exact_us(grid.size))
+        pane_facts(below, made, keys, late, on_close, *exact_sizes(found.window))
         made.lateness_us = patience_us(below, found.time_column)
         made.input_origins = below.origins
         hand_marks_on(made, make)
@@ -336,9 +342,10 @@ def pane_facts(
     late: bool,
     on_close: bool,
     size_us: int | None = None,
+    least_us: int = 0,
 ) -> None:
     """What is known of the output columns of an aggregate over a window function; size_us: from
-    the start of every window to its end, if that is always the same."""
+    the start of a window to its end at most, if that is known; least_us: at least."""
     aggregate_facts(below, made, keys, on_close)
     for i, k in enumerate(keys):
         if late and k in (END, TIME):
@@ -346,3 +353,7 @@ def pane_facts(
             made.event_times |= {i}
         if late and k == START and size_us is not None:
             made.closes = {**made.closes, i: size_us}
+    if late:
+        starts, ends, times = ([i for i, k in enumerate(keys) if k == of]
+                               for of in (START, END, TIME))  # fmt: skip
+        made.gaps = {**made.gaps, **window_gaps((starts, ends, times), size_us, least_us)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from streamsql.circuit.operator import Algebra, Operator, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch
+from streamsql.core.logical_time import US_PER_DAY
 from streamsql.core.schema import Schema
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import take_rows
@@ -201,6 +202,30 @@ def patience_us(below: Operator, time_column: int) -> int:
     return below.lateness_us + known.get(time_column, 0)
 
 
+def exact_sizes(node: plan.TimeWindow) -> tuple[int | None, int]:
+    """(µs of the longest window, None = unknown; µs of the shortest)."""
+    grid = grid_of(node)
+    if not grid.is_exact:  # and a day more: clocks change, some by whole days
+        days = 31 * grid.size.months + grid.size.days + 1
+        return days * US_PER_DAY + grid.size.us, 0
+    size = exact_us(grid.size)
+    return size, exact_us(grid.step) if node.kind == "cumulate" else size
+
+
+def window_gaps(
+    bounds: tuple[Sequence[int], Sequence[int], Sequence[int]], size_us: int | None, least_us: int
+) -> dict[tuple[int, int], int]:
+    """`Operator.gaps` of the columns that hold a window's start, end and time."""
+    starts, ends, times = bounds
+    gaps: dict[tuple[int, int], int] = {}
+    for plus, lasts in ((0, ends), (1, times)):  # window_time is 1 µs before the end
+        gaps |= {(last, start): plus - least_us for last in lasts for start in starts}
+        if size_us is not None:
+            gaps |= {(start, last): size_us - plus for last in lasts for start in starts}
+    gaps |= {(end, time): -1 for end in ends for time in times}
+    return gaps | {(time, end): 1 for end in ends for time in times}
+
+
 def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: bool) -> None:
     """What is known of a window operator's output columns."""
     made.append_only = below.append_only
@@ -212,6 +237,10 @@ def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: b
         made.event_times |= {start + 1, start + 2}
         if node.kind != "session" and grid_of(node).is_exact:
             made.closes[start] = exact_us(node.size)
+        size, least = exact_sizes(node) if node.kind != "session" else (None, 0)
+        bounds = ((start,), (start + 1,), (start + 2,))
+        made.gaps = {**made.gaps, **window_gaps(bounds, size, least)}
+        made.gaps |= {(start + 1, node.time_column): -1, (node.time_column, start): 0}
     if node.kind in ("tumble", "hop"):
         made.determined = {**made.determined, start + 1: start, start + 2: start}
     elif node.kind == "cumulate":

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from streamsql.engine.database import Database
 from tests.engine.test_recovery import abandon
-from tests.event_time import grouped, model
+from tests.event_time import grouped, joined, model
 from tests.event_time.model import DAY, EPOCH, SECOND, Event, Grid, Row, Table, View
 from tests.state.faulty_filesystem import MemoryFileSystem
 
@@ -96,7 +96,7 @@ class Life:
         kinds += [self.window_on_window, self.windows_on_view]
         empty = all(t.last is None and t.value == model.NEVER for t in self.tables.values())
         if not self.idle:
-            kinds += [self.window_join, self.interval_join]
+            kinds += [self.window_join, self.interval_join, self.window_span]
             kinds += [self.union, self.union] if empty else []
         several = empty and not self.idle
         kinds += 2 * [lambda: self.grouped(list(grouped.INNER)[: 5 if several else 2])]
@@ -104,7 +104,8 @@ class Life:
         query, make, tables = made
         name = f"v{len(self.views)}"
         on_close = self.draw.random() < 0.5 or "OVER" in query or " FROM a W" in query
-        on_close = (on_close or query.startswith("SELECT id, v")) and "BETWEEN b.ts" not in query
+        pairs = "BETWEEN b.ts" in query or "b.ts BETWEEN" in query
+        on_close = (on_close or query.startswith("SELECT id, v")) and not pairs
         on_close = on_close or query.startswith("SELECT ts, k, v")
         emit = " EMIT ON WINDOW CLOSE" if on_close else ""
         view = make(on_close, max(self.tables[t].lateness for t in tables))
@@ -242,6 +243,17 @@ class Life:
             f"{span(before)} AND b.ts + {span(after)}"
         )
         return query, lambda c, n: model.IntervalJoin(c, n, before=before, after=after), ("a", "b")
+
+    def window_span(self) -> Made:
+        args, grid = self.tumble()
+        before, after = (self.draw.choice([0, 3, 6]) * self.unit for _ in range(2))
+        query = (
+            "SELECT g.we, g.n, b.id FROM (SELECT k, window_end AS we, count(*) AS n FROM "
+            f"TUMBLE(a, ts, {args}) GROUP BY k, window_start, window_end) g JOIN b ON g.k = b.k "
+            f"AND b.ts BETWEEN g.we - {span(before)} AND g.we + {span(after)}"
+        )
+        made = lambda c, n: joined.WindowSpan(c, n, grid=grid, before=before, after=after)  # noqa: E731
+        return query, made, ("a", "b")
 
     def plain(self) -> Made:
         return "SELECT id, v FROM a", lambda c, late: model.Single(c, late), ("a",)
@@ -397,7 +409,7 @@ class Life:
 
 def reads(view: View) -> tuple[str, ...]:
     """The tables that a view of the model reads."""
-    if isinstance(view, model.WindowJoin | model.IntervalJoin):
+    if isinstance(view, model.WindowJoin | model.IntervalJoin | joined.WindowSpan):
         return ("a", "b")
     return view.tables if isinstance(view, model.Windowed | grouped.Grouped) else ("a",)
 
