@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,7 @@ from streamsql.kernels.ordered_search import PLACE_BYTES, TOGETHER, WAY_BYTES
 Int64Array = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]  # [n, words], C order
 
-SPAN_PAIRS = 4096
+SPAN_PAIRS, SPAN_MOST = 4096, 1 << 20  # entries that a walk gives at first, and at most
 SORT_MIN = 256  # keys from which sorting a batch pays
 SORT_WORDS = 3  # as a rule the group, where NULLs stand, and the value
 
@@ -293,23 +294,28 @@ class OrderedTree:
 
         Keys may have fewer words than the tree's, those of `low` and `high` each their own.
         """
-        high = np.ascontiguousarray(high, np.int64)
-        first = self.seek(low, FIRST_AT_LEAST)
-        ends = pa.py_buffer(high).address
-        resume = np.array([0, -2], np.int64)
-        probes, entries = [], []
-        pairs = SPAN_PAIRS
-        while resume[0] < first.size:
-            entry, probe = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
-            m = loops.span(
-                self._at, first, ends, high.shape[1], 8 * high.shape[1], entry, probe, resume
-            )
-            entries.append(entry[:m])
-            probes.append(probe[:m])
-            pairs = min(4 * pairs, 1 << 20)
-        if not entries:
+        found = list(self.walk(self.seek(low, FIRST_AT_LEAST), high))
+        if not found:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate(probes), np.concatenate(entries)
+        return np.concatenate([i for i, _ in found]), np.concatenate([c for _, c in found])
+
+    def walk(
+        self, first: Int64Array, high: Keys, *, below: bool = False, most: int = SPAN_MOST
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """`span` from the cursors first[i] (-1 = nothing) on, at most so many entries at a time;
+        `below`: to the last entry below high[i]. The tree must not change in between."""
+        first, high = int64s(first), np.ascontiguousarray(high, np.int64)
+        ends, words = pa.py_buffer(high).address, high.shape[1]
+        resume = np.array([0, -2], np.int64)
+        pairs = min(SPAN_PAIRS, most)
+        while resume[0] < first.size:
+            entry, probe = np.empty((2, pairs), np.int64)
+            m = loops.span(
+                self._at, first, ends, words, 8 * words, int(below), entry, probe, resume
+            )
+            if m:
+                yield probe[:m], entry[:m]
+            pairs = min(4 * pairs, most)
 
     def cursors(self) -> Int64Array:
         """Cursors of all entries, in order."""

@@ -288,11 +288,13 @@ def span(
     ends: Int,
     words: Int,
     end_stride: Int,
+    below: Int,
     out_entry: Array,
     out_probe: Array,
     resume: Array,
 ) -> Int:
-    """All entries from cursor first[i] to the last one not above key `ends` i (by `words`).
+    """All entries from cursor first[i] to the last one not above key `ends` i (by `words`) or, with
+    `below` = 1, below it.
 
     Writes (cursor, i) pairs until the arrays are full. resume int64[2]: (i, cursor) to go on with;
     done when i = n. Returns the number of pairs.
@@ -304,7 +306,7 @@ def span(
         if c == -2:
             c = first[i]
         end = ends + end_stride * i
-        while c >= 0 and compare_keys(t, words, key_at(t, stride, c), end) <= 0:
+        while c >= 0 and compare_keys(t, words, key_at(t, stride, c), end) <= -below:
             if m == out_entry.size:
                 resume[0], resume[1] = i, c
                 return m

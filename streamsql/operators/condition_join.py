@@ -288,11 +288,10 @@ class ConditionJoin(Operator):
 
     # --- freeing -------------------------------------------------------------------------------
     def _free_keys(self, parts: Int64Array) -> None:
-        held = np.zeros(parts.size, np.int64)
         for side in self.sides:
             if side.ordered is not None:
-                held += side.held(parts)
-        self.parts.remove(parts[held == 0])
+                parts = parts[side.lacks(parts)]
+        self.parts.remove(parts)
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         self.watermarks.note_sources(sources)

@@ -18,7 +18,7 @@ from streamsql.operators.columns import NO_WEIGHTS, BoolArray, int64_values
 from streamsql.operators.groups import Groups
 from streamsql.operators.pair_search import PAIRS_MAX, Range, blocks, plus
 from streamsql.operators.span_search import CLASSES, earliest, length_class, whole_numbers
-from streamsql.state.ordered_index import OrderedIndex
+from streamsql.state.ordered_index import Edge, OrderedIndex
 
 COUNT, MATCHES, PART = 0, 2, 3
 """Lanes of a row: how often it is there, how many rows match it, the slot of its key."""
@@ -115,13 +115,14 @@ class JoinRows:
             parts = parts * CLASSES + bits
         self.ordered.add(parts, [values], np.full(slots.size, by), slots)
 
-    def held(self, parts: Int64Array) -> Int64Array:
-        """Rows in the order of each key slot."""
+    def lacks(self, parts: Int64Array) -> BoolArray:
+        """Whether the order has no row of each key slot, bool[n]."""
         assert self.ordered is not None
         if self.search is None or self.search.until is None:
-            return self.ordered.size(parts)
+            return self.ordered.first(parts) < 0
         groups = (parts.reshape(-1, 1) * CLASSES + np.arange(CLASSES)).reshape(-1)
-        return self.ordered.size(groups).reshape(-1, CLASSES).sum(axis=1)
+        found: BoolArray = self.ordered.first(groups).reshape(-1, CLASSES).max(axis=1) < 0
+        return found
 
     def _nulls(self, batch: pa.RecordBatch) -> BoolArray:
         strict = list(self.strict)
@@ -177,16 +178,14 @@ class JoinRows:
         if self.search.until is not None:
             yield from self._by_span(batch, at, parts)
             return
-        start, end = np.zeros(at.size, np.int64), self.ordered.size(parts)
+        low: Edge | None = None
+        high: Edge | None = None
         for bound in self.search.bounds:
             values = self._compared(batch.column(bound.column), at, bound.plus)
-            place = self.ordered.rank(parts, [values], peers=bound.function in ("gt", "le"))
-            if bound.function in ("gt", "ge"):
-                start = place
-            else:
-                end = place
-        for position, place in blocks(start, end):
-            yield at[position], self.ordered.ties(self.ordered.nth(parts[position], place))
+            edge = Edge([values], bound.function in ("gt", "lt"))
+            low, high = (low, edge) if bound.function in ("lt", "le") else (edge, high)
+        for position, slots in self.ordered.between(parts, low, high, PAIRS_MAX):
+            yield at[position], slots
 
     def _by_span(
         self, batch: pa.RecordBatch, at: Int64Array, parts: Int64Array
@@ -201,14 +200,10 @@ class JoinRows:
             return
         groups = (parts.reshape(-1, 1) * CLASSES + bits).reshape(-1)
         first = np.column_stack([earliest(until, int(b)) for b in bits]).reshape(-1)
-        start = self.ordered.rank(groups, [pa.array(first)])
-        last = pa.array(np.repeat(since, bits.size))
-        end = self.ordered.rank(groups, [last], peers=above.function == "le")
-        for position, place in blocks(start, end):
-            yield (
-                at[position // bits.size],
-                self.ordered.ties(self.ordered.nth(groups[position], place)),
-            )
+        low = Edge([pa.array(first)], False)
+        high = Edge([pa.array(np.repeat(since, bits.size))], above.function == "lt")
+        for position, slots in self.ordered.between(groups, low, high, PAIRS_MAX):
+            yield at[position // bits.size], slots
 
     # --- saving --------------------------------------------------------------------------------
     def load(self, state: Mapping[str, pa.Table]) -> None:

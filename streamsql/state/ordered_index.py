@@ -6,7 +6,7 @@ are slot numbers (of a HashIndex); an entry is (group, ordered values, tie-break
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +69,20 @@ class Places:
     peers_end: Int64Array
     group_start: Int64Array
     group_end: Int64Array
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a stretch of a group begins or ends: at these values (by column, one for each group
+    asked), with the entries that are equal to them or (`open`) without."""
+
+    values: Sequence[pa.Array]
+    open: bool
+
+    def taken(self, order: Int64Array) -> list[pa.Array]:
+        """The values in this order."""
+        rows = pa.array(order)
+        return [v.take(rows) for v in self.values]
 
 
 class OrderedIndex:
@@ -376,6 +390,28 @@ class OrderedIndex:
         finally:
             self._release(first)
             self._release(last)
+
+    def between(
+        self, groups: Int64Array, low: Edge | None, high: Edge | None, most: int
+    ) -> Iterator[tuple[Int64Array, Int64Array]]:
+        """All entries of the groups between two edges (None = the group's own): (i, ties), in
+        order of groups, at most so many at a time. No `add` in between."""
+        order = np.argsort(groups, kind="stable")
+        groups = groups[order]
+        alone = groups.reshape(-1, 1)
+        first = alone if low is None else self.keys(groups, low.taken(order))
+        last = alone if high is None else self.keys(groups, high.taken(order))
+        try:
+            mode = FIRST_ABOVE if low is not None and low.open else FIRST_AT_LEAST
+            cursors = self._tree.seek(first[:, : self.peer_words], mode, 1)
+            below = high is not None and high.open
+            ends = last[:, : self.peer_words]
+            for i, found in self._tree.walk(cursors, ends, below=below, most=most):
+                yield order[i], self.ties(found)
+        finally:
+            for keys in (first, last):
+                if keys is not alone:
+                    self._release(keys)
 
     def group(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """All entries of these groups, in order: (i, cursor)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -20,6 +21,7 @@ from streamsql.state.ordered_index import (
     FIRST_AT_LEAST,
     LAST_AT_MOST,
     LAST_BELOW,
+    Edge,
     OrderColumn,
     OrderedIndex,
 )
@@ -172,6 +174,31 @@ def check_answers(
     assert (
         list(zip(probe.tolist(), [tie for *_, tie in read(index, cursors)], strict=True)) == peers
     )
+    check_between(index, groups, values, keys, of_group)
+
+
+def check_between(
+    index: OrderedIndex,
+    groups: Any,
+    values: list[pa.Array],
+    keys: dict[int, Any],
+    of_group: dict[int, list[int]],
+) -> None:
+    """Stretches of groups from and to the rows' own values, a few entries at a time."""
+    edges = [None, Edge(values, False), Edge(values, True)]
+    for low, high in itertools.product(edges, edges):
+        found = list(index.between(groups, low, high, 3))
+        assert all(0 < i.size <= 3 for i, _ in found)
+        pairs = [pair for i, ties in found for pair in zip(i.tolist(), ties.tolist(), strict=True)]
+        expected = []
+        for i, g in enumerate(groups.tolist()):
+            for tie in of_group[g]:
+                below, above = keys[tie] < keys[i], keys[i] < keys[tie]
+                ahead = low is None or above or (not low.open and not below)
+                behind = high is None or below or (not high.open and not above)
+                if ahead and behind:
+                    expected.append((i, tie))
+        assert sorted(pairs) == sorted(expected)
 
 
 @pytest.mark.parametrize("type_", SCALARS, ids=str)
