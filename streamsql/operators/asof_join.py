@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,17 +10,20 @@ import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
+from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import any_null, hash_columns
 from streamsql.kernels.order_keys import OrderColumn, can_order
 from streamsql.operators import saved
 from streamsql.operators.builder import Builder
+from streamsql.operators.columns import BoolArray
+from streamsql.operators.event_time import event_time_us
 from streamsql.operators.join_condition import NearestJoin, split_nearest
-from streamsql.operators.join_marks import JoinMarks
-from streamsql.operators.late import drop_closed
+from streamsql.operators.join_marks import JoinMarks, only_goes
+from streamsql.operators.late import doubtful, drop_closed
 from streamsql.operators.map import move
-from streamsql.operators.timed_rows import TimedRows
+from streamsql.operators.timed_rows import PART, TimedRows
 from streamsql.plan import nodes as plan
 from streamsql.state.ordered_index import FIRST_ABOVE, FIRST_AT_LEAST, LAST_AT_MOST, LAST_BELOW
 
@@ -71,26 +75,99 @@ class AsofJoin(Operator):
         a, b = deltas
         self.watermarks.begin(step.input_watermarks)
         outs = []
+        if a and b and self._judged and a.weights is not None:
+            # rows that go are beside what they were beside before the tick: a change of it may
+            # come too late to be put out
+            goes = only_goes(a)
+            if bool(goes.any()):
+                outs += self._left(a.take(np.flatnonzero(goes)))
+                a = a.take(np.flatnonzero(~goes))
         if b:
-            outs.append(self._right_changed(self._matchable(b, 1)))
+            outs += self._right(self._matchable(self._under_marks(1, b), 1))
         if a:
-            marks = None
-            if self.event_times or self.closes:
-                marks = self.watermarks.of(0, a.row_watermark, np.arange(a.num_rows))
-            outs.append(self._paired(Delta(a.batch, a.weights, marks)))
-            self._left_changed(self._matchable(a, 0))
+            outs += self._left(a)
         return drop_closed(step, self, concat(outs, self.schema))
 
-    def _marks(self, n: int) -> Int64Array | None:
-        """The watermark that changes of older rows are judged late by."""
-        return np.full(n, self.watermark) if self.event_times or self.closes else None
+    @property
+    def _judged(self) -> bool:
+        return bool(self.event_times or self.closes)
+
+    def _under_marks(self, side: int, delta: Delta) -> Delta:
+        """One side's entries under the watermarks that what they make is judged late by."""
+        if not self._judged:
+            return Delta(delta.batch, delta.weights)
+        marks = self.watermarks.of(side, delta.row_watermark, np.arange(delta.num_rows))
+        return Delta(delta.batch, delta.weights, marks)
 
     def _matchable(self, delta: Delta, side: int) -> Delta:
         """The entries without NULLs in key and time."""
         nulls = any_null(delta.batch, self.strict[side])
-        if not bool(nulls.any()):
-            return Delta(delta.batch, delta.weights)
-        return Delta(delta.batch, delta.weights).take(np.flatnonzero(~nulls))
+        return delta if not bool(nulls.any()) else delta.take(np.flatnonzero(~nulls))
+
+    def _left(self, a: Delta) -> list[Delta]:
+        out = self._paired(self._under_marks(0, a))
+        self._left_changed(self._matchable(Delta(a.batch, a.weights), 0))
+        return [out]
+
+    def _right(self, b: Delta) -> list[Delta]:
+        """What right entries change, as if those of each watermark had come in a tick of their own.
+
+        The entries of keys of which they reach no left row that their watermarks have passed are
+        one step. Those of other keys are halved, all keys at once, until that holds or all have
+        one watermark.
+        """
+        marks = b.row_watermark
+        if marks is None or not b or int(marks.min()) == int(marks.max()) or self._in_time(b):
+            return [self._right_changed(b)]
+        found = self.keys.find(*hash_columns(b.batch, self.parts.right_keys))
+        parts = np.unique(found[self._doubtful(b, found)])
+        parts = parts[parts >= 0]
+        later = np.isin(found, parts)
+        sure = np.flatnonzero(~later)
+        outs = [self._right_changed(b.take(sure), found[sure])]
+        order = np.flatnonzero(later)
+        order = order[np.argsort(found[order], kind="stable")]
+        ends = np.searchsorted(found[order], parts, "right").tolist()
+        waiting = [[order[i:j]] for i, j in zip([0, *ends], ends, strict=False)]
+        while waiting:
+            now = [stack.pop() for stack in waiting]
+            chosen = np.concatenate(now)
+            doubt = self._doubtful(b.take(chosen), found[chosen])
+            whole = [not d[0] for d in np.split(doubt, np.cumsum([n.size for n in now[:-1]]))]
+            for rows, stack, done in zip(now, waiting, whole, strict=True):
+                if not done:
+                    stack += [rows[rows.size // 2 :], rows[: rows.size // 2]]
+            rows = np.concatenate([np.empty(0, np.int64), *itertools.compress(now, whole)])
+            outs.append(self._right_changed(b.take(rows), found[rows]))
+            waiting = [stack for stack in waiting if stack]
+        return outs
+
+    def _in_time(self, b: Delta) -> bool:
+        """Whether all these rows, and so all left rows after them, are ahead of their watermark."""
+        by_time = self.event_times == {self.parts.left_time} and not (self.closes or self.waits)
+        marks = b.row_watermark
+        if not by_time or not self.forward or b.weights is not None or marks is None:
+            return False
+        times, _ = event_time_us(b.batch.column(self.parts.right_time))
+        return bool((times >= marks).all())
+
+    def _doubtful(self, b: Delta, parts: Int64Array) -> BoolArray:
+        """bool[n]: entries under different watermarks, the last of which has passed a left row of
+        their key that they may change. parts: their keys' slots, -1 = no left row has it."""
+        marks = b.row_watermark
+        assert marks is not None
+        keys, key = np.unique(parts, return_inverse=True)
+        first, last = np.full(keys.size, END_OF_TIME), np.full(keys.size, NO_WATERMARK)
+        np.minimum.at(first, key, marks)
+        np.maximum.at(last, key, marks)
+        known = np.flatnonzero((parts >= 0) & (first != last)[key])
+        times = b.batch.column(self.parts.right_time).take(pa.array(known))
+        slots = self._reached(parts[known], times)
+        of_row = np.searchsorted(keys, self.left.rows.cells[slots, PART])
+        rows = Delta(self.left.take(slots))
+        passed = np.zeros(keys.size, np.bool_)
+        passed[of_row[doubtful(self, rows, last[of_row], self.lateness_us)]] = True
+        return passed[key]
 
     def _paired(self, a: Delta) -> Delta:
         """Left entries beside their partners as of now."""
@@ -121,9 +198,12 @@ class AsofJoin(Operator):
         ]
         return Delta(make_batch(columns, self.schema.arrow, partner.size), weights, marks)
 
-    def _right_changed(self, b: Delta) -> Delta:
-        """Left rows as of before this tick whose partner is another one now."""
-        changed, by, gone = self.right.count(b)
+    def _right_changed(self, b: Delta, under: Int64Array | None = None) -> Delta:
+        """Left rows whose partner is another one now. under: the slot of each entry's key, where
+        they have a watermark each that their changes are judged late by; else that may be any."""
+        if not b:
+            return Delta.empty(self.schema)
+        changed, by, gone = self.right.count(Delta(b.batch, b.weights))
         rows = self.right.rows.key_rows(changed)
         parts, _ = self.keys.upsert_rows(*hash_columns(rows, self.parts.right_keys))
         reached = self._reached(parts, rows.column(self.parts.right_time))
@@ -134,16 +214,29 @@ class AsofJoin(Operator):
         slots = reached[differs]
         weights = self.left.weights(slots)
         out = self._output(
-            self.left.take(np.concatenate([slots, slots])), np.concatenate([-weights, weights]),
-            np.concatenate([before[differs], after[differs]]), self._marks(2 * slots.size),
-        )  # fmt: skip
+            self.left.take(np.concatenate([slots, slots])),
+            np.concatenate([-weights, weights]),
+            np.concatenate([before[differs], after[differs]]),
+            self._marks(b, under, np.concatenate([slots, slots])),
+        )
         self.right.rows.free(gone)
         self._free_keys(parts[by < 0])
         return out
 
+    def _marks(self, b: Delta, under: Int64Array | None, slots: Int64Array) -> Int64Array | None:
+        """The watermarks that changes of these left rows by right entries are judged late by."""
+        if b.row_watermark is None:
+            return None
+        if under is None:
+            return np.full(slots.size, b.row_watermark.min())
+        keys, key = np.unique(under, return_inverse=True)
+        marks = np.full(keys.size, END_OF_TIME)
+        np.minimum.at(marks, key, b.row_watermark)
+        return marks[np.searchsorted(keys, self.left.rows.cells[slots, PART])]
+
     def _partners(self, slots: Int64Array) -> Int64Array:
         """The right row beside each of these left rows, as the index stands."""
-        parts = self.left.rows.cells[slots, 2]
+        parts = self.left.rows.cells[slots, PART]
         return self.right.nearest(parts, self.left.times(slots), MODES[self.parts.function])
 
     def _reached(self, parts: Int64Array, times: pa.Array) -> Int64Array:
@@ -181,7 +274,10 @@ class AsofJoin(Operator):
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
-        return self._paired(inputs[0]) if inputs[0] else Delta.empty(self.schema)
+        if not inputs[0]:
+            return Delta.empty(self.schema)
+        with self.watermarks.retelling():
+            return self._paired(self._under_marks(0, inputs[0]))
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         self.watermarks.note_sources(sources)

@@ -81,7 +81,7 @@ class JoinMarks:
         if not judged or not all(deltas) or all(d.weights is None for d in deltas):
             yield from ((side, deltas[side]) for side in order if deltas[side])
             return
-        goes = [_only_goes(d) for d in deltas]
+        goes = [only_goes(d) for d in deltas]
         for side in order:
             if bool(goes[side].any()):
                 yield side, deltas[side].take(np.flatnonzero(goes[side]))
@@ -121,7 +121,7 @@ class JoinMarks:
             self.now = self.before
 
 
-def _only_goes(delta: Delta) -> BoolArray:
+def only_goes(delta: Delta) -> BoolArray:
     """Entries of rows that are taken back and do not come as well, bool[n]."""
     negative: BoolArray = delta.weights_or_ones() < 0
     if not bool(negative.any()) or bool(negative.all()):

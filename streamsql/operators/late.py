@@ -27,15 +27,20 @@ def is_late(close_us: Int64Array, watermark: Int64Array, lateness_us: int) -> Bo
 
 def may_be_late(below: Operator, delta: Delta, mark: int, lateness_us: int) -> bool:
     """Whether anything may take an entry that an operator put out for late, judged by this mark."""
+    return bool(doubtful(below, delta, np.full(delta.num_rows, mark), lateness_us).any())
+
+
+def doubtful(below: Operator, delta: Delta, marks: Int64Array, lateness_us: int) -> BoolArray:
+    """bool[n]: which entries anything may take for late, judged by these marks."""
+    found = np.zeros(delta.num_rows, np.bool_)
     plus = {**below.ends, **below.closes}
     plus |= {column: us - 1 for column, us in below.waits.items()}
     plus |= dict.fromkeys(below.event_times - plus.keys(), 0)
     for column, us in plus.items():
         times, valid = event_time_us(delta.columns[column])
-        passed = is_late(times + us, np.full(times.size, mark), lateness_us)
-        if bool((passed if valid is None else passed & valid).any()):
-            return True
-    return False
+        passed = is_late(times + us, marks, lateness_us)
+        found |= passed if valid is None else passed & valid
+    return found
 
 
 def report_late(
