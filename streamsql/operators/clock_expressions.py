@@ -14,6 +14,7 @@ from streamsql.core.schema import Schema
 from streamsql.core.types import Kind
 from streamsql.functions.expressions import Call, Cast, Expr, Literal, OuterRef, Subquery, walk
 from streamsql.functions.textio.time_digits import DIGITS_MAX
+from streamsql.functions.zone_clock import zone
 from streamsql.operators.clock_keys import (
     Key,
     KeySearch,
@@ -24,7 +25,6 @@ from streamsql.operators.clock_keys import (
 from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.loops import windows as loops
-from streamsql.operators.zones import zone
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 DAYS_PER_MONTH = 30

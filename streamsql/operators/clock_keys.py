@@ -20,8 +20,8 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BOOLEAN, DATE, TEXT, TIMESTAMPTZ, Kind
 from streamsql.functions.expressions import Call, Case, Cast, Expr, Literal, walk
 from streamsql.functions.resolve import resolve_call
+from streamsql.functions.zone_clock import zone
 from streamsql.operators.columns import BoolArray, to_arrow
-from streamsql.operators.zones import zone
 
 RISES, FALLS, STANDS, EITHER = 1, -1, 0, 2
 """How an expression follows the clock. EITHER: one of them, for each row always the same."""

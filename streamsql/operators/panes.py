@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +23,6 @@ from streamsql.operators.folding import Folding, make_folding
 from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import accumulate as loops
-from streamsql.operators.loops import windows as window_loops
 from streamsql.operators.time_window import (
     closes_by,
     exact_sizes,
@@ -32,10 +30,11 @@ from streamsql.operators.time_window import (
     patience_us,
     window_gaps,
 )
-from streamsql.operators.window_grid import Grid, exact_us
+from streamsql.operators.window_grid import Grid
 from streamsql.plan import nodes as plan
 from streamsql.plan.render import interval_text
 from streamsql.plan.visit import map_aggregate, remap_columns, row_columns
+from streamsql.plan.window_grids import exact_us
 
 START, END, TIME = -1, -2, -3
 """Key columns that are the window's own, beside positions in the rows."""
@@ -81,7 +80,6 @@ class PaneAggregate(Aggregate):
         self.time_column = time_column
         self.grid = grid
         self.drops_late = late
-        self.pane_us = math.gcd(exact_us(grid.size), exact_us(grid.step))
 
     input_origins: Mapping[int, tuple[int, int]] = {}
     """Where the input's columns come from."""
@@ -91,8 +89,9 @@ class PaneAggregate(Aggregate):
         return f"{self.grid.kind.capitalize()} aggregate"
 
     def _how(self) -> str:
-        pane = interval_text(0, 0, self.pane_us)
-        return f"each row once into its pane of {pane}, then the panes into their windows"
+        exact = self.grid.is_exact
+        pane = f" of {interval_text(0, 0, self.grid.pane_us)}" if exact else ""
+        return f"each row once into its pane{pane}, then the panes into their windows"
 
     def _fold(self, step: Step, delta: Delta) -> tuple[Int64Array, Cells]:
         times, valid = finite_times(delta.batch.column(self.time_column))
@@ -116,8 +115,7 @@ class PaneAggregate(Aggregate):
 
     def _panes(self, delta: Delta, times: Int64Array) -> tuple[pa.RecordBatch, Cells]:
         """(keys, cells) of every (window, keys) that these rows touch."""
-        pane = np.empty(times.size, np.int64)
-        window_loops.tumble(times, self.pane_us, exact_us(self.grid.offset), pane)
+        pane = self.grid.pane(times)
         own = [k for k in self.keys if k >= 0]
         columns = [delta.batch.column(k) for k in own]
         slots, first = self._distinct([to_arrow(pane, pa.int64()), *columns], times.size)
@@ -258,13 +256,13 @@ def below_window(node: plan.LogicalPlan) -> Below | None:
 
 
 def lower(node: plan.Aggregate, build: Builder) -> int | None:
-    """GROUP BY a window and more, over HOP or CUMULATE in exact units."""
+    """GROUP BY a window and more, over HOP or CUMULATE."""
     found = below_window(node.input)
     if found is None or found.window.kind not in ("hop", "cumulate"):
         return None
     keys = [found.columns[k] for k in node.keys]
     grid = grid_of(found.window)
-    if node.grouping_sets is not None or node.grouping_calls or not grid.is_exact:
+    if node.grouping_sets is not None or node.grouping_calls:
         return None
     if not any(k in (START, END) for k in keys) or (grid.kind == "cumulate" and START not in keys):
         return None
@@ -295,7 +293,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         return made
 
     what = (keys, calls, node.schema, found.time_column, found.window.size, found.window.slide,
-            found.window.offset, grid.kind, close, on_close, on_error)  # fmt: skip
+            found.window.offset, found.window.tz, grid.kind, close, on_close, on_error)  # fmt: skip
     private = close is not None or on_error == "fail"
     return build.add("panes", [source], what, make, private=private)
 
@@ -316,11 +314,12 @@ def moved_calls(node: plan.Aggregate, found: Below) -> tuple[AggregateCall, ...]
 
 
 def _hashed(keys: Sequence[int], grid: Grid) -> list[int]:
-    """Positions of the keys that identify a group: of the window's columns one is enough for HOP,
-    start and end for CUMULATE."""
+    """Positions of the keys that identify a group: of the window's columns one is enough for HOP
+    (the start, if there: by a zone's clock two windows may end together), start and end for
+    CUMULATE."""
     own = [i for i, k in enumerate(keys) if k < 0]
     if grid.kind == "hop":
-        needed = own[:1]
+        needed = sorted(own, key=lambda i: keys[i] != START)[:1]
     else:
         ends = [i for i in own if keys[i] != START]
         needed = [i for i in own if keys[i] == START][:1] + ends[:1]
@@ -328,9 +327,9 @@ def _hashed(keys: Sequence[int], grid: Grid) -> list[int]:
 
 
 def _close(keys: Sequence[int], grid: Grid) -> tuple[int, int] | None:
-    """Which key tells when the window closes, and the µs to add to it."""
+    """Which key tells when the window closes, and the µs to add to it; None if none does."""
     for which, plus in ((END, 0), (TIME, 1), (START, exact_us(grid.size))):
-        if which in keys:
+        if which in keys and (which != START or grid.is_exact):
             return keys.index(which), plus
     return None
 
@@ -345,13 +344,14 @@ def pane_facts(
     least_us: int = 0,
 ) -> None:
     """What is known of the output columns of an aggregate over a window function; size_us: from
-    the start of a window to its end at most, if that is known; least_us: at least."""
+    the start of a window to its end at most, if that is known; least_us: at least (0 if a clock's
+    changes or the calendar have a say in it)."""
     aggregate_facts(below, made, keys, on_close)
     for i, k in enumerate(keys):
         if late and k in (END, TIME):
             made.closes = {**made.closes, i: 0 if k == END else 1}
             made.event_times |= {i}
-        if late and k == START and size_us is not None:
+        if late and k == START and size_us is not None and least_us:
             made.closes = {**made.closes, i: size_us}
     if late:
         starts, ends, times = ([i for i, k in enumerate(keys) if k == of]

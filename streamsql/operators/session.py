@@ -24,8 +24,9 @@ from streamsql.operators.loops import sessions as loops
 from streamsql.operators.rounds import forget_marks
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by, patience_us, window_facts
-from streamsql.operators.window_grid import exact_us, us_text
+from streamsql.operators.window_grid import us_text
 from streamsql.plan import nodes as plan
+from streamsql.plan.window_grids import exact_us
 from streamsql.state.consolidate import consolidate
 
 TIME, PART, WIDTH = 2, 3, 4

@@ -26,8 +26,9 @@ from streamsql.operators.panes import END, START, TIME, below_window, moved_call
 from streamsql.operators.rounds import forget_marks
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
 from streamsql.operators.time_window import closes_by, patience_us
-from streamsql.operators.window_grid import exact_us, us_text
+from streamsql.operators.window_grid import us_text
 from streamsql.plan import nodes as plan
+from streamsql.plan.window_grids import exact_us
 
 
 class SessionAggregate(Operator):

@@ -17,8 +17,9 @@ from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import windows as loops
 from streamsql.operators.map import move
-from streamsql.operators.window_grid import Grid, exact_us
+from streamsql.operators.window_grid import Grid
 from streamsql.plan import nodes as plan
+from streamsql.plan.window_grids import exact_us
 
 
 class TimeWindow(Operator):
@@ -154,7 +155,7 @@ def describe(grid: Grid) -> str:
     parts = [f"size {spec_text(grid.size)}"]
     if grid.kind in words:
         parts.append(f"{words[grid.kind]} {spec_text(grid.step)}")
-    if exact_us(grid.offset):
+    if grid.offset != plan.WindowSpec():
         parts.append(f"offset {spec_text(grid.offset)}")
     return ", ".join(parts) + (f", time zone {grid.tz}" if grid.tz else "")
 

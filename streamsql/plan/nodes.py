@@ -181,17 +181,14 @@ class TimeWindow(Unary):
     kind: tumble, hop, cumulate, session. time_column: position in the input (DATE, TIMESTAMP or
     TIMESTAMPTZ). size: window length (session: the gap). slide: hop's hop, cumulate's step.
     offset: may be negative. tz: zone name or None (UTC). partition_by: session keys (positions).
-    max_size: session `max`. All sizes of one node are months, or none is; offset never is.
+    max_size: session `max`. All sizes of one node are months, or none is; offset only then.
 
     Rows with a NULL or infinite time are in no window. The grid is aligned to the Unix epoch
     (floor). Without tz: floor((t - offset) / step). Months: by the number of the month of t -
-    offset since 1970-01. With tz: sizes of months or whole days (us = 0) are counted on the zone's
-    wall clock, local(t) - offset, and their bounds turned back to UTC. With tz and us > 0: exact
-    steps counted from each local midnight of t - offset; TUMBLE and CUMULATE end at the next local
-    midnight at the latest, HOP windows that began on earlier days' grids go on over midnight (start
-    < the next midnight). SESSION: neighbours at most `size` apart (<=) share a session; end = last
-    + size; with max_size a row at or behind start + max_size starts a new one and end is at most
-    start + max_size.
+    (days and µs of the offset) since 1970-01, from the offset's months on. With tz: as
+    `functions/calendar_windows.py` says. SESSION: neighbours at most `size` apart (<=) share a
+    session; end = last + size; with max_size a row at or behind start + max_size starts a new one
+    and end is at most start + max_size.
     """
 
     kind: str

@@ -29,13 +29,21 @@ GRIDS = [
     ("tumble", WindowSpec(days=1), None, NONE),
     ("tumble", WindowSpec(days=7), None, WindowSpec(days=-3)),
     ("tumble", WindowSpec(months=3), None, WindowSpec(days=4)),
+    ("tumble", WindowSpec(months=12), None, WindowSpec(months=-1)),
+    ("tumble", WindowSpec(months=12), None, WindowSpec(months=3, days=5)),
     ("hop", WindowSpec(us=HOUR), WindowSpec(us=HOUR // 4), NONE),
     ("hop", WindowSpec(us=HOUR), WindowSpec(us=7 * HOUR // 10), NONE),
     ("hop", WindowSpec(us=HOUR), WindowSpec(us=3 * HOUR), WindowSpec(us=5)),
     ("hop", WindowSpec(days=7), WindowSpec(days=1), NONE),
+    ("hop", WindowSpec(days=1), WindowSpec(us=5 * HOUR), NONE),
+    ("hop", WindowSpec(us=5 * HOUR), WindowSpec(days=2), WindowSpec(us=HOUR)),
+    ("hop", WindowSpec(us=36 * HOUR), WindowSpec(us=12 * HOUR), NONE),
     ("hop", WindowSpec(months=3), WindowSpec(months=1), NONE),
+    ("hop", WindowSpec(months=3), WindowSpec(months=2), WindowSpec(months=-1, days=5)),
     ("cumulate", WindowSpec(us=6 * HOUR), WindowSpec(us=HOUR), NONE),
     ("cumulate", WindowSpec(days=7), WindowSpec(days=1), NONE),
+    ("cumulate", WindowSpec(days=1), WindowSpec(us=12 * HOUR), NONE),
+    ("cumulate", WindowSpec(days=2), WindowSpec(us=6 * HOUR), WindowSpec(us=-HOUR)),
     ("cumulate", WindowSpec(months=12), WindowSpec(months=3), NONE),
 ]
 ZONES = [
@@ -78,6 +86,13 @@ AGGREGATES = [
     "CUMULATE(t0, ts, INTERVAL '5 seconds', INTERVAL '30 seconds') GROUP BY 1, 2, 3",
     "SELECT window_start, count(*) FROM HOP(t0, ts, INTERVAL '1 month', INTERVAL '3 months') "
     "GROUP BY window_start, window_end",
+    "SELECT window_end, window_start, k, count(*), sum(v) FROM HOP(t0, ts, INTERVAL '5 seconds', "
+    "INTERVAL '20 seconds', tz => 'Europe/Paris') GROUP BY 1, 2, 3",
+    "SELECT window_end, k, sum(v) FROM HOP(t0, ts, INTERVAL '1 hour', INTERVAL '1 day', "
+    "tz => 'Europe/Paris') GROUP BY window_end, k",
+    "SELECT window_start, window_end, k, avg(v) FROM CUMULATE(t0, ts, INTERVAL '1 hour', "
+    "INTERVAL '1 day', tz => 'America/New_York') "
+    "GROUP BY 1, 2, 3",
     "SELECT k, count(*) FROM HOP(t0, ts, INTERVAL '5 seconds', INTERVAL '10 seconds') GROUP BY k",
     "SELECT w, count(*) FROM (SELECT window_start AS w, v FROM TUMBLE(t0, ts, INTERVAL "
     "'5 seconds')) x GROUP BY w",

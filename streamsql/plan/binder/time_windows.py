@@ -14,6 +14,7 @@ from streamsql.core.errors import (
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import TIMESTAMP, Kind
 from streamsql.dialect.nodes import WindowTvf
+from streamsql.functions.calendar_windows import is_utc
 from streamsql.functions.coerce import coerce
 from streamsql.functions.expressions import ColumnRef, Expr
 from streamsql.plan.binder.context import RelationInfo
@@ -125,7 +126,7 @@ def _window(
     assert size is not None
     slide, max_size = _spec(node, "slide"), _spec(node, "max")
     _check(node, size, slide, max_size)
-    offset = _offset(node)
+    offset = _offset(node, size)
     columns = tuple(Column(n, type_, False) for n in WINDOW_COLUMNS)
     width = len(plan.schema)
     window = TimeWindow(
@@ -215,16 +216,17 @@ def _multiple(size: WindowSpec, step: WindowSpec) -> bool:
     return _length(size) % _length(step) == 0
 
 
-def _offset(node: WindowTvf) -> WindowSpec:
+def _offset(node: WindowTvf, size: WindowSpec) -> WindowSpec:
+    """Months only where the windows are of months: there the first is moved by whole months."""
     months, days, us = _parts(node, "offset") or (0, 0, 0)
-    if months:
+    if months and not size.months:
         raise _bad(
             node,
             "offset",
-            f"the offset of {node.kind.upper()} can not be in months",
+            f"the offset of {node.kind.upper()} can not be in months if its size is not",
             "Give it in days or smaller units.",
         )
-    return WindowSpec(days=days, us=us)
+    return WindowSpec(months=months, days=days, us=us)
 
 
 def _zone(node: WindowTvf, kind: Kind, env: Env) -> str | None:
@@ -232,7 +234,7 @@ def _zone(node: WindowTvf, kind: Kind, env: Env) -> str | None:
     literal = node.args.get("tz")
     if literal is None:
         zone = env.statement.context.timezone
-        if kind is not Kind.TIMESTAMPTZ or zone.upper() in ("UTC", "ETC/UTC", "GMT", "Z"):
+        if kind is not Kind.TIMESTAMPTZ or is_utc(zone):
             return None
         env.statement.notice(
             f'windows follow the session\'s time zone "{zone}" from now on; '
@@ -240,7 +242,7 @@ def _zone(node: WindowTvf, kind: Kind, env: Env) -> str | None:
         )
         return _checked(zone, node)
     name = str(literal.this)
-    return None if name.upper() in ("UTC", "ETC/UTC") else _checked(name, node)
+    return None if is_utc(name) else _checked(name, node)
 
 
 def _checked(name: str, node: WindowTvf) -> str:

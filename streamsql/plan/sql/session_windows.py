@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from streamsql.plan.nodes import TimeWindow, WindowSpec
 from streamsql.plan.sql.lowering import Env, Lowering, as_column
-from streamsql.plan.sql.time_windows import exact_us, to_local, to_type, to_utc, zone_literal
+from streamsql.plan.sql.time_windows import to_local, to_type, to_utc, zone_literal
+from streamsql.plan.window_grids import exact_us
 
 
 def later(us: str, spec: WindowSpec, zone: str | None) -> str:

@@ -1,20 +1,25 @@
-"""TUMBLE, HOP and CUMULATE in pure DuckDB SQL.
+"""TUMBLE, HOP and CUMULATE in DuckDB SQL.
 
-All arithmetic is on µs since the epoch (BIGINT). A grid has a clock `x` on which its steps are
-equal: - exact: µs, shifted by the offset;
-- local: µs of the zone's wall clock (sizes of whole days), turned back to UTC at the end;
-- months: the number of the (local) month since January 1970;
-- midnight: exact steps counted anew from each local midnight (sizes below a day, with a zone).
+All arithmetic is on µs since the epoch (BIGINT). In UTC it is plain SQL; a grid has a clock `x` on
+which its steps are equal: µs, or the number of the month since January 1970. Windows that follow a
+zone's clock are those that the circuit's operators use (`functions/calendar_windows.py`), by a UDF.
 """
 
 from __future__ import annotations
 
-from streamsql.core.types import Kind, SqlType
-from streamsql.plan.nodes import TimeWindow, WindowSpec
-from streamsql.plan.sql.lowering import Env, Lowering, as_column
+from typing import Any
 
-US_PER_DAY = 86_400_000_000
-SHORTEST_DAY_US = 20 * 3_600_000_000
+import numpy as np
+import pyarrow as pa
+
+from streamsql.core.types import BIGINT, Kind, SqlType, array_of
+from streamsql.functions.calendar_windows import is_utc
+from streamsql.functions.compute.columns import flat
+from streamsql.functions.definitions import Kernel, KernelCall
+from streamsql.functions.duckdb_udfs import kernel_sql
+from streamsql.plan.nodes import TimeWindow
+from streamsql.plan.sql.lowering import Env, Lowering, as_column
+from streamsql.plan.window_grids import calendar_grid, exact_us
 
 
 def time_window_sql(low: Lowering, plan: TimeWindow, env: Env) -> str:
@@ -27,11 +32,6 @@ def time_window_sql(low: Lowering, plan: TimeWindow, env: Env) -> str:
 
 
 # --- SQL snippets over µs -----------------------------------------------------------------------
-def exact_us(spec: WindowSpec) -> int:
-    """Days and µs of a spec as µs."""
-    return spec.days * US_PER_DAY + spec.us
-
-
 def floor_div(a: str, b: int) -> str:
     """Floor division of a BIGINT by a positive constant; DuckDB's // cuts towards zero."""
     return f"((({a}) - ((({a}) % {b}) + {b}) % {b}) // {b})"
@@ -71,6 +71,32 @@ def zone_literal(plan: TimeWindow) -> str | None:
 
 
 # --- grids --------------------------------------------------------------------------------------
+def windows_sql(us: str, plan: TimeWindow) -> str:
+    """The windows of a time in UTC µs by the zone's clock: BIGINT[], start, end, start, end, …"""
+    spec = (plan.kind, plan.size, plan.slide or plan.size, plan.offset, plan.tz)
+    name = f"windows {spec}"
+    return kernel_sql(name, _windows_kernel(*spec), [us], (BIGINT,), array_of(BIGINT))
+
+
+def _windows_kernel(*spec: Any) -> Kernel:
+    grid = calendar_grid(*spec)
+
+    def kernel(call: KernelCall, times: Any) -> pa.Array:
+        del call
+        array = flat(times)
+        valid = np.asarray(array.is_valid())
+        rows, start, end = grid.assign(np.asarray(array.drop_null(), np.int64))
+        count = np.zeros(len(array), np.int64)
+        each = np.flatnonzero(valid)
+        count[each] = 1 if rows is None else np.bincount(rows, minlength=each.size)
+        offsets = np.zeros(count.size + 1, np.int32)
+        np.cumsum(2 * count, out=offsets[1:])
+        bounds = np.stack((start, end), axis=1).ravel()
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(bounds))
+
+    return kernel
+
+
 class _Windows:
     """Builds the SELECT: times, place on the grid, window numbers, bounds."""
 
@@ -78,14 +104,10 @@ class _Windows:
         self.low, self.plan, self.env = low, plan, env
         self.type = plan.input.schema[plan.time_column].type
         self.offset = exact_us(plan.offset)
-        self.zone = zone_literal(plan)
         step = plan.slide if plan.slide is not None else plan.size
         self.months = bool(plan.size.months)
         self.size = plan.size.months if self.months else exact_us(plan.size)
         self.step = step.months if self.months else exact_us(step)
-        whole_days = plan.size.us == 0 and step.us == 0
-        self.midnight = self.zone is not None and not self.months and not whole_days
-        self.local = self.zone is not None and not self.midnight
 
     def sql(self) -> str:
         """The whole SELECT."""
@@ -98,49 +120,29 @@ class _Windows:
             f"SELECT {', '.join([*columns, f'epoch_us({time}) AS t'])} FROM {source.sql} "
             f"WHERE {time} IS NOT NULL AND isfinite({time})"
         )
-        if self.midnight:
-            sql = self._add(sql, width, ["t"], [self._day("a.t"), "unnest(range(0, {days})) AS n"])
-            sql = self._add(sql, width, ["t"], self._day_bounds())
-            passed = ["t", "z", "zn"]
-            clock = f"a.t - {self.offset} - a.z"
-        else:
-            passed = ["t"]
-            clock = self._clock("a.t")
-        sql = self._add(sql, width, passed, [f"{clock} AS x"])
-        sql = self._add(sql, width, [*passed, "x"], [f"unnest({self._numbers()}) AS k"])
+        if not is_utc(plan.tz):
+            sql = self._add(sql, width, [], [f"{windows_sql('a.t', plan)} AS w"])
+            # two lists side by side: DuckDB takes them apart in step
+            bounds = ["unnest(a.w[1:-:2]) AS s", "unnest(a.w[2:-:2]) AS e"]
+            return self._outputs(self._add(sql, width, [], bounds), width)
+        sql = self._add(sql, width, ["t"], [f"{self._clock('a.t')} AS x"])
+        sql = self._add(sql, width, ["x"], [f"unnest({self._numbers()}) AS k"])
         if plan.kind == "cumulate":
             passed_steps = floor_div(f"a.x - a.k * {self.size}", self.step)
             ends = f"range({passed_steps} + 1, {self.size // self.step} + 1)"
-            sql = self._add(sql, width, [*passed, "k"], [f"unnest({ends}) AS j"])
-        sql = self._add(sql, width, passed, self._bounds())
-        return self._outputs(sql, width)
+            sql = self._add(sql, width, ["k"], [f"unnest({ends}) AS j"])
+        return self._outputs(self._add(sql, width, [], self._bounds()), width)
 
     def _add(self, sql: str, width: int, passed: list[str], new: list[str]) -> str:
         """One more level: the input's columns, `passed`, and new expressions over alias `a`."""
         kept = [f"a.c{i}" for i in range(width)] + [f"a.{p}" for p in passed]
-        days = self.size // SHORTEST_DAY_US + 2 if self.plan.kind == "hop" else 1
-        added = [n.replace("{days}", str(days)) for n in new]
-        return f"SELECT {', '.join(kept + added)} FROM ({sql}) AS a"
+        return f"SELECT {', '.join(kept + new)} FROM ({sql}) AS a"
 
     def _clock(self, t: str) -> str:
-        local = to_local(t, self.zone) if self.local and self.zone is not None else t
-        shifted = f"({local} - {self.offset})"
-        return month_number(shifted) if self.months else shifted
-
-    def _day(self, t: str) -> str:
-        """The local day of the (shifted) time, as µs of its midnight on the wall clock."""
-        assert self.zone is not None
-        day = floor_div(to_local(f"{t} - {self.offset}", self.zone), US_PER_DAY)
-        return f"{day} * {US_PER_DAY} AS d"
-
-    def _day_bounds(self) -> list[str]:
-        """z, zn: UTC µs of the midnight n days ago and of the one after it."""
-        assert self.zone is not None
-        day = f"a.d - a.n * {US_PER_DAY}"
-        return [
-            f"{to_utc(day, self.zone)} AS z",
-            f"{to_utc(f'{day} + {US_PER_DAY}', self.zone)} AS zn",
-        ]
+        shifted = f"({t} - {self.offset})"
+        if not self.months:
+            return shifted
+        return f"({month_number(shifted)} - {self.plan.offset.months})"
 
     def _numbers(self) -> str:
         """The list of window numbers k that may cover x."""
@@ -154,23 +156,11 @@ class _Windows:
         unit = self.step if self.plan.kind == "hop" else self.size
         start = f"a.k * {unit}"
         length = f"a.j * {self.step}" if self.plan.kind == "cumulate" else str(self.size)
-        end = f"{start} + {length}"
-        if self.midnight:
-            first = f"a.z + {start}"
-            last = f"a.z + {end}"
-            if self.plan.kind != "hop":
-                last = f"least({last}, a.zn)"
-            return [
-                f"{first} + {self.offset} AS s",
-                f"{last} + {self.offset} AS e",
-                "a.k >= 0 AND " + f"{first} < a.zn AS ok",
-            ]
-        return [f"{self._instant(start)} AS s", f"{self._instant(end)} AS e", "true AS ok"]
+        return [f"{self._instant(start)} AS s", f"{self._instant(f'{start} + {length}')} AS e"]
 
     def _instant(self, x: str) -> str:
-        us = month_start(x) if self.months else x
-        us = f"{us} + {self.offset}"
-        return to_utc(us, self.zone) if self.local and self.zone is not None else us
+        us = month_start(f"{x} + {self.plan.offset.months}") if self.months else x
+        return f"{us} + {self.offset}"
 
     def _outputs(self, sql: str, width: int) -> str:
         outputs = [f"a.c{i}" for i in range(width)]
@@ -178,5 +168,4 @@ class _Windows:
             f"{to_type(us, self.type)} AS c{width + i}"
             for i, us in enumerate(("a.s", "a.e", "a.e - 1"))
         ]
-        where = " WHERE a.ok AND a.s <= a.t AND a.t < a.e" if self.midnight else ""
-        return f"SELECT {', '.join(outputs)} FROM ({sql}) AS a{where}"
+        return f"SELECT {', '.join(outputs)} FROM ({sql}) AS a"
