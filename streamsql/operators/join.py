@@ -10,7 +10,8 @@ import pyarrow as pa
 from streamsql.circuit.operator import Algebra, Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
 from streamsql.core.schema import Schema
-from streamsql.functions.expressions import ColumnRef
+from streamsql.functions.expressions import ColumnRef, Expr, columns_used
+from streamsql.functions.resolve import can_fail
 from streamsql.kernels.hashing import Lanes, any_null, hash_columns
 from streamsql.kernels.multimap import Multimap
 from streamsql.operators.arrange import (
@@ -25,9 +26,10 @@ from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.join_condition import EquiJoin, split
 from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed, may_be_late
-from streamsql.operators.map import add_map, move
+from streamsql.operators.map import add_map, is_plain, move
 from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
+from streamsql.plan.visit import remap_columns
 
 NOBODY = np.empty(0, np.int64)
 
@@ -303,19 +305,42 @@ def lower_inner(node: plan.Join, build: Builder) -> int | None:
 
 
 def lower_project(node: plan.Project, build: Builder) -> int | None:
-    """A choice of columns over an inner join by equalities: only these are fetched."""
+    """A projection over an inner join by equalities and what else it asks of a pair: only the
+    columns that either reads are fetched."""
     below = node.input
     if not isinstance(below, plan.Join) or below.kind not in ("inner", "cross") or below.lateral:
         return None
-    if not all(isinstance(e, ColumnRef) for e in node.exprs):
-        return None
     parts = split(below)
-    if parts is None or parts.residual is not None:
+    if parts is None:
         return None
     n, wide = parts.left_width, len(parts.left.schema)
     chosen = [e.index for e in node.exprs if isinstance(e, ColumnRef)]
-    picks = [i if i < n else wide + i - n for i in chosen]
-    return add_join(build, parts, picks, node.schema)
+    if parts.residual is None and len(chosen) == len(node.exprs):
+        picks = [i if i < n else wide + i - n for i in chosen]
+        return add_join(build, parts, picks, node.schema)
+    if not all(is_plain(e) for e in node.exprs):
+        return None
+    places = [*range(n), *range(wide, wide + parts.right_width)]
+    return _add_narrow(build, parts, [remap_columns(e, places) for e in node.exprs], node.schema)
+
+
+def _add_narrow(build: Builder, parts: EquiJoin, exprs: list[Expr], schema: Schema) -> int | None:
+    """These expressions over the pairs, whose other columns are not fetched; None where nothing
+    would be left out, where the whole pair is told of (errors), or where event time counts."""
+    read = exprs if parts.residual is None else [*exprs, parts.residual]
+    if not parts.left_keys or not all(is_plain(e) and not can_fail(e) for e in read):
+        return None
+    left, right = (build.operator(build.lower(side)) for side in (parts.left, parts.right))
+    if any(s.event_times or s.closes or s.ends or s.waits or s.delays for s in (left, right)):
+        return None
+    whole = left.schema + right.schema
+    picks = sorted(set().union(*(columns_used(e) for e in read)))
+    if not picks or len(picks) == len(whole):
+        return None
+    at = {column: i for i, column in enumerate(picks)}
+    joined = add_join(build, parts, picks, whole.select(picks))
+    tested = None if parts.residual is None else remap_columns(parts.residual, at)
+    return add_map(build, joined, tested, [remap_columns(e, at) for e in exprs], schema)
 
 
 def add_sides(build: Builder, parts: EquiJoin) -> tuple[int, int]:
