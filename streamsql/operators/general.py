@@ -13,6 +13,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.map import add_map, move
 from streamsql.operators.recompute import Port, Recompute
 from streamsql.operators.recompute_plan import Keys, cut, derive
+from streamsql.operators.recompute_variants import Variants
 from streamsql.operators.rounds import forget_marks
 from streamsql.plan import nodes as plan
 from streamsql.plan.nodes import LogicalPlan
@@ -20,8 +21,6 @@ from streamsql.plan.nodes import LogicalPlan
 
 def lower(node: LogicalPlan, build: Builder) -> int | None:
     """Any node at all: by key if one can be derived, else as a whole."""
-    from streamsql.plan.sql import to_duckdb_sql
-
     found = cut(node)
     keys, why = derive(found)
     root = found.root
@@ -29,7 +28,7 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
         root = _with_extra(root, keys)
     inputs = [add_arrange(build, build.lower(leaf)) for leaf in found.leaves]
     options = build.options
-    sql = to_duckdb_sql(root, lambda scan: scan.name, timezone=options.timezone)
+    variants = Variants(root, options.timezone)
 
     def make() -> Recompute:
         ports = []
@@ -38,7 +37,7 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
             assert isinstance(arrange, Arrange)
             ports.append(Port(f"in{k}", arrange, None if keys is None else keys.leaves[k]))
         made = Recompute(
-            root.schema, sql, ports, None if keys is None else keys.output,
+            root.schema, variants, ports, None if keys is None else keys.output,
             title=type(node).__name__, text=_text(node), why=why, on_error=options.on_error,
         )  # fmt: skip
         if inputs and keys is not None:

@@ -4,6 +4,7 @@ only."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, RowError, State, Step
-from streamsql.core.delta import Delta, concat
+from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.errors import StreamSqlError
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
@@ -20,6 +21,9 @@ from streamsql.operators import duck
 from streamsql.operators.arrange import Arrange, Reader
 from streamsql.operators.columns import take_rows
 from streamsql.operators.map import rows_json
+from streamsql.operators.recompute_failures import Salvage, Tables, Units
+from streamsql.operators.recompute_variants import Variants
+from streamsql.plan.nodes import Aggregate
 from streamsql.state.arrangement import Arrangement
 from streamsql.state.consolidate import consolidate
 
@@ -69,6 +73,9 @@ class Port(Reader):
         return among
 
 
+NO_ROWS = np.empty(0, np.int64)
+
+
 class Recompute(Operator):
     """A part of the query that DuckDB computes anew whenever one of its keys is touched.
 
@@ -78,8 +85,11 @@ class Recompute(Operator):
     Output:   the bound SQL's columns; consolidated.
     State:    the inputs' arrangements (shared), and the rows given out; freed when the rows go.
     Cost:     by key: O(rows of the touched keys); without a key: O(all rows), every tick.
-    Errors:   a key whose rows make the SQL fail gives no rows and is reported; it heals when
-              its rows change. Without a key that is the whole result.
+    Errors:   where each row of one input gives rows of its own (subqueries, lateral sides), the
+              rows that make the SQL fail are left out and reported; else their keys are, or,
+              without a key, the whole. Under `on_error = 'null'` they stay, with NULL for the
+              results that fail; a condition that fails is NULL, a join finds no partner. It heals
+              when what it is made of changes.
     """
 
     consolidates = True
@@ -87,7 +97,7 @@ class Recompute(Operator):
     def __init__(
         self,
         schema: Schema,
-        sql: str,
+        variants: Variants,
         ports: Sequence[Port],
         output_keys: tuple[int, ...] | None,
         *,
@@ -98,7 +108,8 @@ class Recompute(Operator):
     ) -> None:
         """output_keys: the key's columns in the output, or None = no key."""
         super().__init__(schema)
-        self.sql = sql
+        self.variants = variants
+        self.sql = variants.sql()
         self.ports = tuple(ports)
         self.output_keys = output_keys
         self.title = title
@@ -108,8 +119,10 @@ class Recompute(Operator):
         self.maintenance = "recompute" if output_keys is None else "recompute per key"
         self.given = Arrangement(schema)
         self.key_id = -1 if output_keys is None else self.given.add_key(output_keys)
-        self.bad: dict[tuple[int, int], RowError] = {}
+        self.bad: dict[tuple[int, int], list[RowError]] = {}
         self.started = False
+        root = variants.root
+        self.groups_by = root.keys if isinstance(root, Aggregate) else None
 
     @property
     def name(self) -> str:
@@ -158,88 +171,109 @@ class Recompute(Operator):
         return Delta(self.given.take(rows), self.given.weights(rows))
 
     def _compute(self, step: Step, deltas: Sequence[Delta], lanes: Lanes | None) -> pa.RecordBatch:
-        """The SQL's rows for these keys, without those of keys that fail."""
-        self._forget_errors(step, lanes)
+        """The SQL's rows for these keys, without what fails."""
+        before = self._forget_errors(lanes)
         tables = [
             (port.name, port.rows(delta, lanes))
             for port, delta in zip(self.ports, deltas, strict=True)
         ]
+        found: list[tuple[tuple[int, int], RowError]] = []
         try:
-            return duck.run(self.sql, tables, self.schema, step.now_us)
-        except StreamSqlError as error:
-            whole = self._all_keys(deltas) if lanes is None else lanes
-            if whole is None or whole[0].size <= 1:
-                self._note_error(step, error, whole, tables)
-                return Delta.empty(self.schema).batch
-        half = whole[0].size // 2
-        parts = [
-            self._compute(step, deltas, (whole[0][s], whole[1][s]))
-            for s in (slice(None, half), slice(half, None))
+            rows = duck.run(self.sql, tables, self.schema, step.now_us)
+        except StreamSqlError:
+            rows, found = self._salvage(tables, step.now_us)
+        for at, error in found:
+            self.bad.setdefault(at, []).append(error)
+        self._tell(step, before, [error for _, error in found])
+        return rows
+
+    def _salvage(
+        self, tables: Tables, now_us: int
+    ) -> tuple[pa.RecordBatch, list[tuple[tuple[int, int], RowError]]]:
+        """(what there is in spite of errors, the errors by key)."""
+        port, keyed = self.variants.row_port, self.output_keys is not None
+        columns = [p.keys if keyed else None for p in self.ports]
+        if port is not None and tables[port][1].num_columns:
+            units = Units.of_rows(tables, columns, port)
+        else:
+            units = Units.of_keys(tables, columns)
+        salvage = Salvage(self.variants, self.schema, units, now_us)
+        rows, bad = salvage.run(self.on_error == "null")
+        by_port: dict[int, list[tuple[Int64Array, StreamSqlError]]] = {}
+        for unit, error in bad.items():
+            where, members = self._members(units, unit)
+            by_port.setdefault(where, []).append((members, error))
+        return rows, [e for where, some in by_port.items() for e in self._told(tables, where, some)]
+
+    def _members(self, units: Units, unit: int) -> tuple[int, Int64Array]:
+        """(an input, the rows of it that a unit is told by): all of them, one of a group."""
+        ports = range(len(self.ports)) if units.port is None else (units.port,)
+        found = [(port, units.rows(port, unit)) for port in ports]
+        port, members = next((f for f in found if f[1].size), found[0] if found else (0, NO_ROWS))
+        return port, members if self.groups_by is None else members[:1]
+
+    def _told(
+        self, tables: Tables, port: int, found: list[tuple[Int64Array, StreamSqlError]]
+    ) -> list[tuple[tuple[int, int], RowError]]:
+        """The errors of rows of an input, with their keys; of a group only its key is shown."""
+        errors = [e for members, e in found for _ in range(members.size or 1)]
+        rows = np.concatenate([members for members, _ in found])
+        keys, texts = [(0, 0)] * len(errors), ["{}"] * len(errors)
+        if rows.size:
+            batch = tables[port][1].combine_chunks().to_batches()[0].take(pa.array(rows))
+            schema = self.ports[port].arrange.schema
+            if self.output_keys is not None:
+                h0, h1 = hash_columns(batch, self.ports[port].key_columns)
+                keys = list(zip(h0.tolist(), h1.tolist(), strict=True))
+            if self.groups_by is not None:
+                batch, schema = batch.select(self.groups_by), schema.select(self.groups_by)
+            texts = rows_json(Delta(batch), np.arange(rows.size), schema)
+        return [
+            (key, RowError(self.name, e.sqlstate, e.message, text, 1))
+            for key, text, e in zip(keys, texts, errors, strict=True)
         ]
-        return concat([Delta(p) for p in parts], self.schema).batch
 
-    def _all_keys(self, deltas: Sequence[Delta]) -> Lanes | None:
-        """Every key there is, or None without a key."""
-        if self.output_keys is None:
-            return None
-        index = HashIndex()
-        lanes: list[Lanes] = []
-        for port, delta in zip(self.ports, deltas, strict=True):
-            if port.keys is not None:
-                table = port.rows(delta, None)
-                for batch in table.to_batches():
-                    h0, h1 = hash_columns(batch, port.keys)
-                    _, rows = index.upsert_rows(h0, h1)
-                    lanes.append((h0[rows], h1[rows]))
-        if not lanes:
-            return np.empty(0, np.uint64), np.empty(0, np.uint64)
-        return np.concatenate([a for a, _ in lanes]), np.concatenate([b for _, b in lanes])
-
-    def _forget_errors(self, step: Step, lanes: Lanes | None) -> None:
+    def _forget_errors(self, lanes: Lanes | None) -> list[RowError]:
+        """Those of the keys in question, which are no more known."""
         if not self.bad:
-            return
+            return []
         keys = list(self.bad)
-        if lanes is not None:
-            keys = [k for k in zip(lanes[0].tolist(), lanes[1].tolist(), strict=True)
-                    if k in self.bad]  # fmt: skip
-        for key in keys:
-            old = self.bad.pop(key)
-            step.errors.append(
-                RowError(self.name, old.sqlstate, old.message, old.row_json, -old.weight)
-            )
+        if lanes is not None and self.output_keys is not None:
+            touched = zip(lanes[0].tolist(), lanes[1].tolist(), strict=True)
+            keys = [k for k in touched if k in self.bad]
+        return [error for key in keys for error in self.bad.pop(key)]
 
-    def _note_error(
-        self,
-        step: Step,
-        error: StreamSqlError,
-        key: Lanes | None,
-        tables: Sequence[tuple[str, pa.Table]],
-    ) -> None:
-        row = "{}"
-        rows = tables[0][1]
-        if key is not None and key[0].size and rows.num_rows:
-            first = Delta(rows.slice(0, 1).combine_chunks().to_batches()[0])
-            row = rows_json(first, np.zeros(1, np.int64), self.ports[0].arrange.schema)[0]
-        at = (0, 0) if key is None or not key[0].size else (int(key[0][0]), int(key[1][0]))
-        found = RowError(self.name, error.sqlstate, error.message, row, 1)
-        self.bad[at] = found
-        step.errors.append(found)
+    def _tell(self, step: Step, before: list[RowError], now: list[RowError]) -> None:
+        """Report what became of the errors."""
+        if not before and not now:
+            return
+        count = Counter((e.sqlstate, e.message, e.row_json) for e in now)
+        count.subtract((e.sqlstate, e.message, e.row_json) for e in before)
+        step.errors += [RowError(self.name, *what, n) for what, n in count.items() if n]
 
     # --- the rest of the contract --------------------------------------------------------------
     def failure(self) -> tuple[str, str] | None:
         if self.on_error != "fail" or not self.bad:
             return None
-        first = next(iter(self.bad.values()))
+        first = next(iter(self.bad.values()))[0]
         return first.sqlstate, first.message
 
     def current(self, *inputs: Delta) -> Delta | None:
         return self.given.contents()
 
+    @property
+    def retells(self) -> bool:
+        return True
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
+        self._tell(step, [], [error for errors in self.bad.values() for error in errors])
+        return self.current(*inputs)
+
     def save(self) -> State:
         bad = [
             {"a": str(a), "b": str(b), "sqlstate": e.sqlstate, "message": e.message,
              "row": e.row_json, "weight": e.weight}
-            for (a, b), e in self.bad.items()
+            for (a, b), errors in self.bad.items() for e in errors
         ]  # fmt: skip
         texts = pa.table({"bad": pa.array([json.dumps(row) for row in bad], pa.string())})
         return {**self.given.save(), "bad": texts}
@@ -248,9 +282,9 @@ class Recompute(Operator):
         self.given.load({k: v for k, v in state.items() if k != "bad"})
         for text in state["bad"]["bad"].to_pylist():
             row = json.loads(text)
-            self.bad[int(row["a"]), int(row["b"])] = RowError(
-                self.name, row["sqlstate"], row["message"], row["row"], row["weight"]
-            )
+            what = row["sqlstate"], row["message"], row["row"], row["weight"]
+            errors = self.bad.setdefault((int(row["a"]), int(row["b"])), [])
+            errors.append(RowError(self.name, *what))
         self.started = True
 
     def state_rows(self) -> int:
