@@ -26,6 +26,7 @@ QUERIES = [
     "SELECT * FROM t0 JOIN t1 ON t0.k = t1.k",
     "SELECT * FROM t0 JOIN t1 ON t0.k = t1.k AND t0.s = t1.u",
     "SELECT t0.s, t1.u FROM t0 JOIN t1 ON t0.k = t1.w AND v < w",
+    "SELECT t0.k IS NULL, u FROM t0 JOIN t1 ON t0.k = t1.k AND v < w",
     "SELECT * FROM t0 JOIN t1 ON t0.k IS NOT DISTINCT FROM t1.k",
     "SELECT * FROM t0 JOIN t1 ON t0.k + 1 = t1.k * 2",
     "SELECT a.k, b.v FROM t0 a JOIN t0 b ON a.k = b.v",
@@ -59,6 +60,15 @@ QUERIES = [
 @settings(max_examples=2, deadline=None)
 def test_join_equals_batch_at_every_tick(sql: str, seed: int) -> None:
     check_sql(sql, [A, B], seed)
+
+
+def test_pairs_fetch_the_columns_that_are_read() -> None:
+    view = view_of("SELECT u, v FROM t0 JOIN t1 ON t0.k = t1.k AND v < w", [A, B])
+    (join,) = (n.operator for n in view.circuit if type(n.operator).__name__ == "Join")
+    assert sorted(c.name for c in join.schema) == ["u", "v", "w"]
+    failing = view_of("SELECT u FROM t0 JOIN t1 ON t0.k = t1.k AND 1 / v < w", [A, B])
+    (join,) = (n.operator for n in failing.circuit if type(n.operator).__name__ == "Join")
+    assert len(join.schema) == 5, "the whole pair is told of"
 
 
 def test_inner_join_pairs_rows_that_come_in_one_tick_once() -> None:
