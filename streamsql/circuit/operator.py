@@ -114,7 +114,9 @@ class Operator(abc.ABC):
         partner near in time brings them. gaps: (i, j) -> µs; a row's column i is never further than
         that below its column j. lost_times: rows have event times besides that are not among the
         columns. lost_ends: the same of the ends of windows. determined: column -> the column whose
-        value decides it (window_end -> window_start). origins: column -> (node,
+        value decides it (window_end -> window_start). useless: column -> µs, as in `closes`, of rows
+        below time windows: what comes after that is left out here, since these windows, and nothing
+        but them, will hold it (`operators.on_time`); so nobody needs what is kept of it. origins: column -> (node,
         column) of the source or view that it is a plain copy of.
         """
         self.schema = schema
@@ -124,6 +126,7 @@ class Operator(abc.ABC):
         self.closes: Mapping[int, int] = {}
         self.ends: Mapping[int, int] = {}
         self.waits: Mapping[int, int] = {}
+        self.useless: Mapping[int, int] = {}
         self.delays: Mapping[int, int] = {}
         self.gaps: Mapping[tuple[int, int], int] = {}
         self.lost_times = False

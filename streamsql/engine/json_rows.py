@@ -10,6 +10,7 @@ from streamsql.core.types import NUMERIC_KINDS, Kind
 from streamsql.functions.textio import to_text
 
 _RAW = (NUMERIC_KINDS - {Kind.REAL, Kind.DOUBLE}) | {Kind.JSON, Kind.JSONB}
+_PLAIN = {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.UUID}  # nothing to escape
 _CONTROL = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -27,6 +28,8 @@ def rows_as_json(batch: pa.RecordBatch, schema: Schema) -> pa.Array:
         text = to_text(batch.column(i), column.type)
         if column.type.kind is Kind.BOOLEAN:
             text = batch.column(i).cast(pa.string())
+        elif column.type.kind in _PLAIN:
+            text = pc.binary_join_element_wise('"', text, '"', "")
         elif column.type.kind not in _RAW:
             text = _quoted(text)
         pieces.append(pc.fill_null(text, "null"))

@@ -12,6 +12,7 @@ from streamsql.operators.clock_columns import ClockColumns
 from streamsql.operators.condition_join import ConditionJoin
 from streamsql.operators.interval_join import IntervalJoin
 from streamsql.operators.join import Join
+from streamsql.operators.on_time import OnTime
 from streamsql.operators.semi_join import SemiJoin
 from streamsql.operators.session import Session
 from streamsql.operators.session_aggregate import SessionAggregate
@@ -53,7 +54,7 @@ def has_spans(operator: Operator) -> bool:
 def judges(operator: Operator) -> bool:
     """Whether an operator looks at watermarks: leaves rows out, holds them back, frees state."""
     return (
-        isinstance(operator, TimeWindow | Session | SessionAggregate)
+        isinstance(operator, TimeWindow | OnTime | Session | SessionAggregate)
         or operator.needs_time
         or has_spans(operator)
         or bool(getattr(operator, "on_close", False))

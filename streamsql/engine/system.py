@@ -23,12 +23,13 @@ from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.relations import Owner, Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.storage.watermarks import to_us
+from streamsql.functions.compute.intervals import from_parts
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine
 
 DAY_US = 86_400_000_000
-LONG_US = 2**63 // 1000
+LONG_DAYS = 2**63 // 1000 // DAY_US
 KEPT_ROWS = 1_000_000
 """Rows of late_rows and source_errors that are kept; the oldest go first."""
 
@@ -97,10 +98,13 @@ KEPT = ("late_rows", "source_errors", "view_errors")
 Owners = Sequence[Owner]
 
 
-def _interval(us: int) -> tuple[int, int, int]:
-    """(months, days, ns) of a span: in days too where its nanoseconds would not fit."""
-    days, rest = divmod(us, DAY_US) if abs(us) >= LONG_US else (0, us)
-    return 0, days, rest * 1000
+def _spans(begin_us: Int64Array, end_us: Int64Array) -> pa.Array:
+    """INTERVAL[n] from one moment to another: in days too where its nanoseconds would not fit."""
+    days = end_us // DAY_US - begin_us // DAY_US
+    rest = end_us % DAY_US - begin_us % DAY_US
+    days, rest = days - (rest < 0), rest + DAY_US * (rest < 0)
+    long = np.abs(days) >= LONG_DAYS
+    return from_parts(0, days * long, rest + DAY_US * days * ~long)
 
 
 def system_relations() -> list[Relation]:
@@ -173,19 +177,17 @@ class SystemState:
         watermark = np.asarray(late.watermark_us, np.int64)
         n = late.batch.num_rows
         rows = rows_as_json(late.batch, late.schema)
-        intervals = [
-            _interval(w - e) for w, e in zip(watermark.tolist(), event.tolist(), strict=True)
-        ]
+        intervals = _spans(event, watermark)
         for owner in owners:
             columns = [
-                pa.array([owner.view] * n, pa.string()),
-                pa.array([owner.sources] * n, pa.string()),
+                pa.repeat(pa.scalar(owner.view, pa.string()), n),
+                pa.repeat(pa.scalar(owner.sources, pa.string()), n),
                 rows,
                 pa.array(event).cast(pa.timestamp("us")),
                 pa.array(watermark).cast(pa.timestamp("us")),
-                pa.array(intervals, pa.month_day_nano_interval()),
+                intervals,
                 pa.array(np.full(n, version, np.int64)),
-                pa.array([owner.schema] * n, pa.string()),
+                pa.repeat(pa.scalar(owner.schema, pa.string()), n),
             ]
             schema = SCHEMAS["late_rows"].arrow
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -337,7 +337,9 @@ class Aggregate(Operator):
     def explain(self) -> dict[str, str]:
         freed = "when a group's last row goes"
         if self.close is not None:
-            freed = "when the watermark closes the group's window"
+            above = self.close[0] in self.useless and self.close[0] not in self.closes
+            which = "windows above that a group's rows are in" if above else "group's window"
+            freed = f"when the watermark closes the {which}"
         return {
             "state": ", ".join(
                 [
@@ -385,8 +387,8 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     probe = make_folding(node.aggregates, below.append_only)
     if probe is None:
         return None
-    close = closing_key(node.keys, below)
-    on_close = close is not None and build.closes_here(node)
+    close = freeing_key(node.keys, below)
+    on_close = closing_key(node.keys, below) is not None and build.closes_here(node)
 
     def make() -> Aggregate:
         folding = make_folding(node.aggregates, below.append_only)
@@ -411,6 +413,13 @@ def closing_key(keys: Sequence[int], below: Operator) -> tuple[int, int] | None:
     """(position in the keys, µs to add to it) of the key that tells when a group is closed."""
     found = [(i, below.closes[k]) for i, k in enumerate(keys) if k in below.closes]
     return min(found, key=lambda pair: pair[1], default=None)
+
+
+def freeing_key(keys: Sequence[int], below: Operator) -> tuple[int, int] | None:
+    """The same of the key that tells when a group can be forgotten: it is closed, or all windows
+    above that its rows are in are."""
+    found = [(i, below.useless[k]) for i, k in enumerate(keys) if k in below.useless]
+    return closing_key(keys, below) or min(found, key=lambda pair: pair[1], default=None)
 
 
 def identifying(keys: Sequence[int], below: Operator) -> list[int]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from streamsql.core.schema import Schema
-from streamsql.operators.aggregate import Aggregate, closing_key, hand_marks_on, identifying
+from streamsql.operators.aggregate import (
+    Aggregate,
+    closing_key,
+    freeing_key,
+    hand_marks_on,
+    identifying,
+)
 from streamsql.operators.builder import Builder
 from streamsql.operators.folding import Folding
 from streamsql.operators.map import move
@@ -56,8 +62,8 @@ def add_distinct(build: Builder, source: int, wants_close: bool = False) -> int:
     """Distinct over a circuit node."""
     below = build.operator(source)
     columns = tuple(range(len(below.schema)))
-    close = closing_key(columns, below)
-    on_close = wants_close and close is not None
+    close = freeing_key(columns, below)
+    on_close = wants_close and closing_key(columns, below) is not None
 
     def make() -> Distinct:
         made = Distinct(below.schema, identifying(columns, below), close, on_close)

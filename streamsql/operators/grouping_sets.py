@@ -14,7 +14,7 @@ from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
-from streamsql.operators.aggregate import Aggregate, aggregate_text, closing_key, identifying
+from streamsql.operators.aggregate import Aggregate, aggregate_text, freeing_key, identifying
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.folding import COUNT_LANE, Folding, make_folding
@@ -206,7 +206,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             keys = [node.keys[i] for i in chosen]
             part = OneSet(
                 chosen, node.schema.select(outputs), keys, identifying(keys, below), folding(),
-                close=closing_key(keys, below),
+                close=freeing_key(keys, below),
             )  # fmt: skip
             part.lateness_us = below.lateness_us
             parts.append(part)
@@ -222,6 +222,6 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
             made.again = None if made.rounds is None else make
         return made
 
-    private = any(closing_key([node.keys[i] for i in s], below) is not None for s in sets)
+    private = any(freeing_key([node.keys[i] for i in s], below) is not None for s in sets)
     what = (node.keys, node.aggregates, sets, node.grouping_calls, node.schema, probe.layout)
     return build.add("grouping sets", [source], what, make, private=private)

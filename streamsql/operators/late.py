@@ -11,8 +11,8 @@ from streamsql.circuit.operator import LateRow, Operator, Step
 from streamsql.core.delta import Delta, Int64Array, concat
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
-from streamsql.kernels.hashing import hash_arrays
-from streamsql.kernels.multimap import Multimap
+from streamsql.kernels.hash_index import HashIndex
+from streamsql.kernels.hashing import Lanes, hash_arrays
 from streamsql.operators.columns import BoolArray, take_rows
 from streamsql.operators.event_time import event_time_us
 
@@ -87,22 +87,32 @@ def _whole_rows(
     pairs = [(i, column) for i, (_, column) in sorted(origins.items())]
     here = [*(late.batch.column(i) for i, _ in pairs), pa.array(late.row_watermark)]
     there = [*(given.batch.column(c) for _, c in pairs), pa.array(given.row_watermark)]
-    keys = Multimap()
-    order = np.arange(given.num_rows)[::-1]  # a chain gives its last row first
-    h0, h1 = hash_arrays(there, given.num_rows, exact=True)
-    keys.link(h0[order], h1[order], order)
-    lanes = hash_arrays(here, late.num_rows, exact=True)
-    entry, found = keys.probe(*lanes)
-    taken: set[int] = set()
-    chosen: dict[int, int] = {}
-    for i, row in zip(entry.tolist(), found.tolist(), strict=True):
-        if i not in chosen and row not in taken:
-            chosen[i] = row
-            taken.add(row)
-    if len(chosen) != late.num_rows:
+    lanes = hash_arrays(there, given.num_rows, exact=True)
+    found = _nth_equals(lanes, hash_arrays(here, late.num_rows, exact=True))
+    if found is None:
         return late.batch, schema
-    rows = np.array([chosen[i] for i in range(late.num_rows)], np.int64)
-    return take_rows(given.batch, rows), step.schemas[node]
+    return take_rows(given.batch, found), step.schemas[node]
+
+
+def _nth_equals(there: Lanes, here: Lanes) -> Int64Array | None:
+    """int64[n]: for each row here one of there that is equal to it: the second one for the second
+    of equal rows, and so on; None if there are not that many of one."""
+    index = HashIndex(expected=there[0].size)
+    key, _ = index.upsert(*there)
+    wanted = index.find(*here)
+    if not wanted.size or bool((wanted < 0).any()):
+        return None
+    rows, counts = np.argsort(key, kind="stable"), np.bincount(key)
+    first = np.cumsum(counts) - counts
+    order = np.argsort(wanted, kind="stable")
+    in_order = wanted[order]
+    asked = np.bincount(wanted, minlength=counts.size)
+    nth = np.arange(order.size) - (np.cumsum(asked) - asked)[in_order]
+    if bool((nth >= counts[in_order]).any()):
+        return None
+    found = np.empty(order.size, np.int64)
+    found[order] = rows[first[in_order] + nth]
+    return found
 
 
 def drop_closed(step: Step, operator: Operator, delta: Delta) -> Delta:

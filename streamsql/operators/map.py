@@ -339,6 +339,10 @@ def move(below: Operator, above: Operator, places: dict[int, list[int]]) -> None
         **above.waits,
         **{j: plus for i, plus in below.waits.items() for j in places.get(i, ())},
     }
+    above.useless = {
+        **above.useless,
+        **{j: plus for i, plus in below.useless.items() for j in places.get(i, ())},
+    }
     above.delays = {
         **above.delays,
         **{j: us for i, us in below.delays.items() for j in places.get(i, ())},

@@ -347,6 +347,7 @@ def pane_facts(
     the start of a window to its end at most, if that is known; least_us: at least (0 if a clock's
     changes or the calendar have a say in it)."""
     aggregate_facts(below, made, keys, on_close)
+    made.useless = {}  # it spoke of these windows
     for i, k in enumerate(keys):
         if late and k in (END, TIME):
             made.closes = {**made.closes, i: 0 if k == END else 1}

@@ -19,7 +19,7 @@ from streamsql.kernels.hashing import Lanes, UInt64Array, any_null, hash_columns
 from streamsql.operators import saved
 from streamsql.operators.arrange import Arrange, add_arrange, as_long_as, ends_of, freed_by
 from streamsql.operators.builder import Builder
-from streamsql.operators.columns import NO_WEIGHTS, BoolArray
+from streamsql.operators.columns import NO_WEIGHTS, BoolArray, take_rows
 from streamsql.operators.event_time import CloseQueue, event_time_us
 from streamsql.operators.join import Side, keys_text
 from streamsql.operators.join_condition import EquiJoin, split
@@ -27,6 +27,7 @@ from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed, is_late
 from streamsql.operators.loops import distinct as loops
 from streamsql.operators.map import add_map, move
+from streamsql.operators.on_time_rule import Rule, judged_by_marks, rule_of
 from streamsql.operators.windows_apart import apart_of
 from streamsql.plan import nodes as plan
 
@@ -60,7 +61,8 @@ class SemiJoin(Operator):
     Input:    left from an arrangement; right as it comes.
     Output:   left's rows with their weights; -/+ for all left rows of a key whose presence changed.
     State:    `counts`: right key -> rows, freed at 0; beside the left arrangement, which may be
-    shared.
+    shared and which forgets, below time windows (`rule`), rows whose windows have closed: whether
+    their key is on the right matters to nobody then.
     Cost:     O(changed rows + left rows of the keys that appeared or vanished).
     Errors:   NegativeWeight (XX001) if a right row is taken back that is not there.
     Source:   Larson and Zhou, Efficient Maintenance of Materialized Outer-Join Views, ICDE 2007.
@@ -69,9 +71,10 @@ class SemiJoin(Operator):
     def __init__(
         self, schema: Schema, left: Side, right_schema: Schema, right_keys: Sequence[int],
         null_safe: Sequence[bool], anti: bool, close: tuple[int, int] | None = None,
+        rule: Rule | None = None,
     ) -> None:  # fmt: skip
         """close: a key column of the right side and the µs to add to it: when the key's window
-        closes."""
+        closes. rule: which left rows the windows above need no more."""
         super().__init__(schema)
         self.left = left
         self.right_schema = right_schema
@@ -79,6 +82,7 @@ class SemiJoin(Operator):
         self.right_strict = [k for k, s in zip(right_keys, null_safe, strict=True) if not s]
         self.anti = anti
         self.close = close
+        self.rule = rule
         self.needs_time = close is not None
         self.closing = CloseQueue()
         self.close_at = np.zeros(64, np.int64)
@@ -181,6 +185,10 @@ class SemiJoin(Operator):
         if not (self.event_times or self.closes):
             return Delta(batch, weight * sign), None
         marks = self.watermarks.of(1, b.row_watermark, keep[rows])
+        if self.rule is not None and position.size:  # others are free to be forgotten
+            needed = np.flatnonzero(self.rule.needed(batch, marks[position]))
+            batch, position = take_rows(batch, needed), position[needed]
+            weight, sign = weight[needed], sign[needed]
         lets = (signs < 0) == self.anti
         let_in = LetIn(lanes[0][lets], lanes[1][lets], marks[lets])
         return Delta(batch, weight * sign, marks[position]), let_in
@@ -252,22 +260,24 @@ class SemiJoin(Operator):
         }
 
 
-def lower(node: plan.Join, build: Builder) -> int | None:
-    """Semi and anti joins by equalities alone."""
+def lower(node: plan.Join, build: Builder, above: plan.OnTime | None = None) -> int | None:
+    """Semi and anti joins by equalities alone. above: the windows that alone read the rows."""
     if node.kind not in ("semi", "anti") or node.lateral or node.null_aware:
         return None
     parts = split(node)
     if parts is None or parts.residual is not None:
         return None
-    added = add_semi_join(build, parts, anti=node.kind == "anti")
+    added = add_semi_join(build, parts, node.kind == "anti", above)
     if len(parts.left.schema) == parts.left_width:
         return added
     exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]
     return add_map(build, added, None, exprs, node.schema)
 
 
-def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
-    """The left rows (as extended) whose key is, or is not, on the right."""
+def add_semi_join(
+    build: Builder, parts: EquiJoin, anti: bool, above: plan.OnTime | None = None
+) -> int:
+    """The left rows (as extended) whose key is, or is not, on the right. above: as for `lower`."""
     source = build.lower(parts.left)
     right = build.lower(parts.right)
     below = build.operator(right)
@@ -278,6 +288,14 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
         else apart.frees(0)
     )
     frees = as_long_as(frees, build.operator(source), below)
+    rule = (
+        None
+        if above is None or frees or apart is not None
+        else _forgets(build.operator(source), below, above)
+    )
+    if rule is not None:
+        plus_us = rule.plus_us + rule.lateness_us - build.operator(source).lateness_us
+        frees = {rule.time_column: plus_us}
     left = add_arrange(build, source, frees=frees)
     arrange = build.operator(left)
     assert isinstance(arrange, Arrange)
@@ -294,7 +312,7 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
     def make() -> SemiJoin:
         side = Side(arrange, parts.left_keys, parts.null_safe)
         made = SemiJoin(
-            arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti, close
+            arrange.schema, side, below.schema, parts.right_keys, parts.null_safe, anti, close, rule
         )
         move(arrange, made, {i: [i] for i in range(len(arrange.schema))})
         made.append_only = arrange.append_only and below.append_only and not anti
@@ -306,6 +324,18 @@ def add_semi_join(build: Builder, parts: EquiJoin, anti: bool) -> int:
                 made.event_times = frozenset()
         return made
 
-    what = (parts.left_keys, parts.right_keys, parts.null_safe)
-    private = close is not None
+    what: tuple[object, ...] = (parts.left_keys, parts.right_keys, parts.null_safe)
+    if rule is not None:
+        what = (*what, rule)
+    private = close is not None or rule is not None
     return build.add("anti" if anti else "semi", [left, right], what, make, private=private)
+
+
+def _forgets(left: Operator, right: Operator, above: plan.OnTime) -> Rule | None:
+    """When the windows above need a left row no more, whoever comes on the right. Rows that are
+    taken back have to be there."""
+    column = above.time_column
+    if not left.append_only or column >= len(left.schema) or not judged_by_marks(left, column):
+        return None
+    lateness_us = max(left.lateness_us, right.lateness_us) + left.delays.get(column, 0)
+    return rule_of(above, lateness_us)

@@ -105,9 +105,9 @@ class TimeWindow(Operator):
         if not bool(late.any()):
             return rows, start, end
         which = np.arange(times.size) if rows is None else rows
-        report_late(
-            step, self, delta, np.unique(which[late]), times, self.input_schema, self.input_origins
-        )
+        rows = which[late]
+        rows = rows[np.diff(rows, prepend=-1) > 0]  # each once: they are in order
+        report_late(step, self, delta, rows, times, self.input_schema, self.input_origins)
         return which[~late], start[~late], end[~late]
 
     def _output(
@@ -167,7 +167,7 @@ def spec_text(spec: plan.WindowSpec) -> str:
     return interval_text(spec.months, spec.days, spec.us)
 
 
-def grid_of(node: plan.TimeWindow) -> Grid:
+def grid_of(node: plan.TimeWindow | plan.OnTime) -> Grid:
     """The grid of a TUMBLE, HOP or CUMULATE node."""
     return Grid(node.kind, node.size, node.slide or node.size, node.offset, node.tz)
 
@@ -203,7 +203,7 @@ def patience_us(below: Operator, time_column: int) -> int:
     return below.lateness_us + known.get(time_column, 0)
 
 
-def exact_sizes(node: plan.TimeWindow) -> tuple[int | None, int]:
+def exact_sizes(node: plan.TimeWindow | plan.OnTime) -> tuple[int | None, int]:
     """(µs of the longest window, None = unknown; µs of the shortest)."""
     grid = grid_of(node)
     if not grid.is_exact:  # and a day more: clocks change, some by whole days
@@ -232,6 +232,7 @@ def window_facts(below: Operator, made: Operator, node: plan.TimeWindow, late: b
     made.append_only = below.append_only
     made.lateness_us = patience_us(below, node.time_column)
     move(below, made, {i: [i] for i in range(len(below.schema))})
+    made.useless = {}  # it spoke of these windows
     start = len(below.schema)
     if late:
         made.closes = {**made.closes, start + 1: 0, start + 2: 1}

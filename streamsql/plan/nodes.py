@@ -202,6 +202,21 @@ class TimeWindow(Unary):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OnTime(Unary):
+    """The input's rows without those that come too late for all windows which a TimeWindow above
+    will put them in, and those that are in none. Fields: as in TimeWindow.
+
+    Only in plans that a view is compiled from (`operators.on_time_plan`)."""
+
+    kind: str
+    time_column: int
+    size: WindowSpec
+    slide: WindowSpec | None = None
+    offset: WindowSpec = WindowSpec()
+    tz: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Distinct(Unary):
     """SELECT DISTINCT over all columns."""
 

@@ -18,6 +18,8 @@ from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.layout import Layout
 from streamsql.operators.map import add_map
 from streamsql.operators.on_close import lower_on_close
+from streamsql.operators.on_time import OnTime
+from streamsql.operators.on_time_plan import judge_early
 from streamsql.operators.panes import PaneAggregate
 from streamsql.operators.session import Session
 from streamsql.operators.session_aggregate import SessionAggregate
@@ -27,7 +29,7 @@ from streamsql.plan.nodes import LogicalPlan, Scan
 from streamsql.plan.visit import walk_plan
 from streamsql.runtime.memory import keep_memory
 
-JUDGES = (TimeWindow, PaneAggregate, Session, SessionAggregate, HoldBack)
+JUDGES = (TimeWindow, OnTime, PaneAggregate, Session, SessionAggregate, HoldBack)
 """Operators that leave late rows out."""
 
 
@@ -172,8 +174,8 @@ def compile_view(
     options = options or Options()
     build = Builder(circuit, sources, options, OPERATORS)
     try:
-        clocked = follow_clock(plan)
-        output = lower_on_close(clocked, build) if options.on_close else build.lower(clocked)
+        timed = judge_early(follow_clock(plan))
+        output = lower_on_close(timed, build) if options.on_close else build.lower(timed)
         if output in sources.values():  # a view's output is a node of its own
             columns = [ColumnRef(index=i, type=c.type) for i, c in enumerate(plan.schema)]
             output = add_map(build, output, None, columns, plan.schema)

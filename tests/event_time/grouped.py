@@ -57,12 +57,14 @@ class Grouped(View):
     """GROUP BY window over such rows: (start, end, count(*), sum(k), sum(v)).
 
     grid: None = the rows themselves, each the window [t, t + 1 µs), on close. The changes of a tick
-    under one watermark are made together.
+    under one watermark are made together. early: rows that are late for all their windows are left
+    out below.
     """
 
     inner: Inner = field(default=distinct)
     grid: Grid | None = None
     tables: tuple[str, ...] = ("a",)
+    early: bool = False
     rows: dict[int, dict[str, list[Row]]] = field(default_factory=dict)
     shown: Counter[tuple[int, int, int, int, int]] = field(default_factory=Counter)
     waiting: list[tuple[int, int, Event]] = field(default_factory=list)
@@ -77,6 +79,11 @@ class Grouped(View):
             self.nulls += 1
             return
         mark = min([event.mark, *(others[t] for t in self.tables if t != event.table)])
+        if self.early and self.grid is not None:
+            ends = [end for _, end in self.grid.windows(ts)]
+            if not ends or self.is_closed(max(ends), mark):
+                self.late[ts, mark] += bool(ends)
+                return
         self.waiting.append((ts, mark, event))
 
     def settle(self) -> None:

@@ -166,10 +166,11 @@ class Life:
         """Windows, or rows on close, over DISTINCT, GROUP BY ts, UNION, EXCEPT, INTERSECT."""
         args, grid = self.grid()
         inner, below, tables = grouped.INNER[self.draw.choice(names)]
-        source = f"({below})"
+        source, early = f"({below})", True
         if self.draw.random() < 0.3:
             source = f"g{len(self.said)}"
             self.run(f"CREATE MATERIALIZED VIEW {source} AS {below}")
+            early = False
         if self.draw.random() < 0.3:
             made = lambda c, n: grouped.Grouped(c, n, inner=inner, tables=tables)  # noqa: E731
             return f"SELECT ts, k, v FROM {source} q", made, tables
@@ -179,7 +180,7 @@ class Life:
         )
         return (
             query,
-            lambda c, n: grouped.Grouped(c, n, inner=inner, grid=grid, tables=tables),
+            lambda c, n: grouped.Grouped(c, n, inner=inner, grid=grid, tables=tables, early=early),
             tables,
         )
 

@@ -161,7 +161,7 @@ def test_undo_leaves_nothing(inner: str) -> None:
 
 
 def test_only_entries_behind_the_watermark_are_taken_apart() -> None:
-    view, _ = views("distinct", "tumble", False, 2, 0)
+    view, _ = views("distinct", "session", False, 2, 0)
     steps: list[int] = []
     (distinct,) = (o for o in view.compiled.operators if isinstance(o, Distinct))
     rounds = distinct.rounds

@@ -19,7 +19,9 @@ from streamsql.circuit.operator import Operator
 from streamsql.connectors import registry
 
 DEEP = "STREAMSQL_DEEP" in os.environ
-SHOWN = list(WINDOWED) if DEEP else ["window join", "session on close", "hold-back"]
+SHOWN = list(WINDOWED) if DEEP else [
+    "window join", "session on close", "hold-back", "over distinct", "over except",
+]  # fmt: skip
 STATELESS = {"Constant"}  # its state is whether it has given its rows out
 
 

@@ -102,7 +102,42 @@ WINDOWED = {
         "sum(v) AS s FROM TUMBLE(a, ts, INTERVAL '10 seconds') GROUP BY window_start, "
         "window_end), ts, INTERVAL '1 minute') GROUP BY 1, 2 EMIT ON WINDOW CLOSE"
     ),
+    "over distinct": (
+        "SELECT window_start, window_end, count(*) AS n FROM TUMBLE((SELECT DISTINCT k, ts FROM "
+        "a), ts, INTERVAL '10 seconds') GROUP BY 1, 2"
+    ),
+    "hop over groups": (
+        "SELECT window_start, window_end, max(s) AS s FROM HOP((SELECT k, ts, sum(v) AS s FROM a "
+        "GROUP BY k, ts), ts, INTERVAL '5 seconds', INTERVAL '10 seconds') GROUP BY 1, 2"
+    ),
+    "over union": (
+        "SELECT window_start, window_end, count(*) AS n FROM TUMBLE((SELECT k, ts FROM a UNION "
+        "SELECT k, ts FROM b), ts, INTERVAL '10 seconds') GROUP BY 1, 2 EMIT ON WINDOW CLOSE"
+    ),
+    "over except": (
+        "SELECT window_start, window_end, count(*) AS n FROM TUMBLE((SELECT k, ts FROM a EXCEPT "
+        "ALL SELECT k, ts FROM b), ts, INTERVAL '10 seconds') GROUP BY 1, 2"
+    ),
+    "over intersect": (
+        "SELECT window_start, window_end, count(*) AS n FROM CUMULATE((SELECT k, ts FROM a "
+        "INTERSECT SELECT k, ts FROM a WHERE v > 500), ts, INTERVAL '5 seconds', INTERVAL '10 "
+        "seconds') GROUP BY 1, 2"
+    ),
+    "over membership": (
+        "SELECT window_start, window_end, count(*) AS n FROM TUMBLE((SELECT DISTINCT k, ts FROM a "
+        "WHERE k IN (SELECT k FROM b)), ts, INTERVAL '10 seconds') GROUP BY 1, 2"
+    ),
+    "over distinct groups of a view": (
+        "SELECT window_start, window_end, count(*) AS n FROM TUMBLE((SELECT DISTINCT ts, n FROM "
+        "grouped), ts, INTERVAL '10 seconds') GROUP BY 1, 2"
+    ),
 }
+VIEWS = {
+    "over distinct groups of a view": (
+        "CREATE VIEW grouped AS SELECT k, ts, count(*) AS n FROM a GROUP BY k, ts"
+    ),
+}
+"""What a query reads beside the sources."""
 READS_B = re.compile(r"\b(FROM|JOIN) b\b|\(b,")
 
 
@@ -140,6 +175,8 @@ def measure_windows(name: str) -> dict[str, Any]:
                 f"CREATE SOURCE {side} (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - "
                 f"INTERVAL '1 second') WITH (connector = 'memory', feed = '{side}')"
             )
+        if name in VIEWS:
+            db.execute(VIEWS[name])
         db.execute(f"CREATE MATERIALIZED VIEW m AS {WINDOWED[name]}")
         done = 0
         for mark in MARKS:
