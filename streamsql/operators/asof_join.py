@@ -25,7 +25,13 @@ from streamsql.operators.late import doubtful, drop_closed
 from streamsql.operators.map import move
 from streamsql.operators.timed_rows import PART, TimedRows
 from streamsql.plan import nodes as plan
-from streamsql.state.ordered_index import FIRST_ABOVE, FIRST_AT_LEAST, LAST_AT_MOST, LAST_BELOW
+from streamsql.state.ordered_index import (
+    FIRST_ABOVE,
+    FIRST_AT_LEAST,
+    LAST_AT_MOST,
+    LAST_BELOW,
+    Edge,
+)
 
 MODES = {"ge": LAST_AT_MOST, "gt": LAST_BELOW, "le": FIRST_AT_LEAST, "lt": FIRST_ABOVE}
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -244,10 +250,12 @@ class AsofJoin(Operator):
         left, peers = self.left.index, self.parts.function in ("gt", "le")
         if not left.entries or not parts.size:
             return np.empty(0, np.int64)
+        mode = FIRST_ABOVE if self.forward else LAST_BELOW
+        found, neighbours, beyond = self.right.neighbour(parts, times, mode)
+        if not _repeat(parts, found, neighbours):
+            return np.unique(self._stretches(parts, times, found, beyond))
         near = left.rank(parts, [times], peers=peers)
         far = left.size(parts) if self.forward else np.zeros(parts.size, np.int64)
-        mode = FIRST_ABOVE if self.forward else LAST_BELOW
-        found, beyond = self.right.neighbour(parts, times, mode)
         if found.size:
             far[found] = left.rank(parts[found], [beyond], peers=peers)
         # changed rows between the same old neighbours reach as far as the farthest of them
@@ -257,6 +265,19 @@ class AsofJoin(Operator):
         first[1:] = (parts[1:] != parts[:-1]) | (far[1:] != far[:-1])
         start, end = (near, far) if self.forward else (far, near)
         return self.left.between(parts[first], start[first], end[first])
+
+    def _stretches(
+        self, parts: Int64Array, times: pa.Array, found: Int64Array, beyond: pa.Array
+    ) -> Int64Array:
+        """Left rows from each changed right row on up to its neighbour, which those found have."""
+        ends_open, apart = self.parts.function in ("ge", "le"), np.ones(parts.size, np.bool_)
+        apart[found] = False
+        slots = []
+        for at, far in ((found, Edge([beyond], ends_open)), (np.flatnonzero(apart), None)):
+            near = Edge([times.take(pa.array(at))], not ends_open)
+            low, high = (near, far) if self.forward else (far, near)
+            slots.append(self.left.stretch(parts[at], low, high))
+        return np.concatenate(slots)
 
     def _left_changed(self, a: Delta) -> None:
         changed, by, gone = self.left.count(a)
@@ -269,8 +290,9 @@ class AsofJoin(Operator):
     def _free_keys(self, parts: Int64Array) -> None:
         """Forget those of the keys that no row of either side has."""
         parts = np.unique(parts)
-        held = self.left.index.size(parts) + self.right.index.size(parts)
-        self.keys.remove(parts[held == 0])
+        for side in (self.left, self.right):
+            parts = parts[side.index.first(parts) < 0]
+        self.keys.remove(parts)
 
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
@@ -313,6 +335,15 @@ class AsofJoin(Operator):
             "freed": "when the rows go",
             "detail": nearest_text(self.inputs, self.parts),
         }
+
+
+def _repeat(parts: Int64Array, found: Int64Array, neighbours: Int64Array) -> bool:
+    """Whether two rows of a key have the same neighbour, or both none. found: those that have."""
+    at = np.full(parts.size, -1)
+    at[found] = neighbours
+    order = np.lexsort((at, parts))
+    same = (parts[order][1:] == parts[order][:-1]) & (at[order][1:] == at[order][:-1])
+    return bool(same.any())
 
 
 def nearest_text(inputs: Sequence[Schema], parts: NearestJoin) -> str:

@@ -148,7 +148,7 @@ class AsofJoinOnClose(Operator):
         return [pa.nulls(n, column.type) for _, column in self.right.ties]
 
     def _free_keys(self, parts: Int64Array) -> None:
-        self.keys.remove(parts[self.right.index.size(parts) == 0])
+        self.keys.remove(parts[self.right.index.first(parts) < 0])
 
     # --- the rest of the contract --------------------------------------------------------------
     def save(self) -> State:

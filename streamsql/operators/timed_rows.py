@@ -13,10 +13,13 @@ from streamsql.core.schema import Schema
 from streamsql.kernels.order_keys import OrderColumn
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.groups import Groups
-from streamsql.state.ordered_index import OrderedIndex
+from streamsql.state.ordered_index import Edge, OrderedIndex
 
 COUNT, PART = 0, 2
 """Lanes of a row: how often it is there, the slot of its key."""
+
+
+STRETCH_ROWS = 1 << 20  # rows of stretches that are read in one go
 
 
 class TimedRows:
@@ -89,15 +92,21 @@ class TimedRows:
 
     def neighbour(
         self, parts: Int64Array, times: pa.Array, mode: int
-    ) -> tuple[Int64Array, pa.Array]:
-        """(positions that have a neighbouring time by `mode`, those times)."""
+    ) -> tuple[Int64Array, Int64Array, pa.Array]:
+        """(positions that have a neighbour in time by `mode`, its cursor, its time)."""
         cursors = self._find(parts, times, mode)
         found = np.flatnonzero(cursors >= 0)
-        return found, self.index.read(cursors[found]).values[0]
+        cursors = cursors[found]
+        return found, cursors, self.index.read(cursors).values[0]
 
     def _find(self, parts: Int64Array, times: pa.Array, mode: int) -> Int64Array:
         nothing = [pa.nulls(parts.size, column.type) for _, column in self.ties]
         return self.index.find(parts, [times, *nothing], mode)
+
+    def stretch(self, parts: Int64Array, low: Edge | None, high: Edge | None) -> Int64Array:
+        """Slots of the rows of these keys between two edges in time."""
+        found = [slots for _, slots in self.index.between(parts, low, high, STRETCH_ROWS)]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def between(self, parts: Int64Array, start: Int64Array, end: Int64Array) -> Int64Array:
         """Slots, ascending, of the rows of these keys at the places start <= place < end."""

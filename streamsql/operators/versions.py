@@ -99,7 +99,7 @@ class Versions:
         parts = np.unique(self.ending.pop(watermark)[1])
         if not parts.size:
             return
-        held = self.index.size(parts) > 0  # others were forgotten before
+        held = self.index.first(parts) >= 0  # others were forgotten before
         horizon = pa.array(np.full(parts.size, watermark - self.lateness_us))
         begun = self.index.rank(parts, [horizon], peers=True)
         current = self.index.ties(self.index.nth(parts, np.maximum(begun - 1, 0)))
@@ -110,7 +110,7 @@ class Versions:
         within = np.arange(which.size) - np.repeat(np.cumsum(ended) - ended, ended)
         entries = self.index.read(self.index.nth(parts[which], within))
         self.index.add(entries.groups, entries.values, -entries.counts, entries.ties)
-        self.keys.remove(parts[held & (self.index.size(parts) == 0)])
+        self.keys.remove(parts[held & (self.index.first(parts) < 0)])
         if self.store.num_rows > max(COMPACT_FROM, 2 * self.count):
             self._compact()
 

@@ -388,8 +388,7 @@ class OrderedIndex:
             peers = self.peer_words
             return self._tree.span(first[:, :peers], last[:, :peers])
         finally:
-            self._release(first)
-            self._release(last)
+            self._release(np.concatenate([first, last]))
 
     def between(
         self, groups: Int64Array, low: Edge | None, high: Edge | None, most: int
@@ -409,9 +408,9 @@ class OrderedIndex:
             for i, found in self._tree.walk(cursors, ends, below=below, most=most):
                 yield order[i], self.ties(found)
         finally:
-            for keys in (first, last):
-                if keys is not alone:
-                    self._release(keys)
+            asked = [keys for keys in (first, last) if keys is not alone]
+            if asked:  # in one go: both may have brought the same text
+                self._release(np.concatenate(asked))
 
     def group(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """All entries of these groups, in order: (i, cursor)."""

@@ -247,3 +247,15 @@ def test_retraction_of_what_is_not_there_is_refused_and_leaves_no_text() -> None
         index.add(np.array([0]), [pa.array(["a"])], np.array([-1]))
     assert (index.entries, index._pool.count) == (0, 0)
     assert index.save()["entries"].num_rows == 0
+
+
+def test_texts_that_only_questions_name_are_let_go_once() -> None:
+    index = OrderedIndex([OrderColumn(pa.string(), not_null=True)], with_tie=True)
+    group, word = np.array([0]), [pa.array(["a word of more than twelve bytes"])]
+    index.add(group, [pa.array(["x"])], np.array([1]), group)
+    for _ in range(2):
+        assert index.span(group, word, word)[0].size == 0
+        assert not list(index.between(group, Edge(word, False), Edge(word, False), 9))
+        (found,) = index.between(group, Edge(word, False), None, 9)
+        assert found[1].tolist() == [0]
+    assert index._pool.count == 1
