@@ -289,8 +289,9 @@ class SystemState:
 
     def _watermark_rows(self) -> list[tuple[Any, ...]]:
         """A row per source and per operator under one; held_back_by: for a source its slowest
-        partition, for an operator the source that is furthest behind of those that are not idle;
-        since: when that one moved last, or from when its rows were expected."""
+        partition, for an operator the source that is furthest behind of those that are not idle, or
+        the join whose open spans hold it; since: when that source moved last, or from when its rows
+        were expected."""
         engine = self.engine
         rows: list[tuple[Any, ...]] = []
         origins: dict[int, tuple[str, int | None]] = {}
@@ -306,11 +307,22 @@ class SystemState:
                 below = [i for i in engine.circuit.cone(node_id) if i in origins]
                 if below:
                     name, since = origins[holder([nodes[i] for i in below]).id]
+                    name = self._open_span(node_id) or name
                     label = f"{nodes[node_id].operator.name} #{node_id}"
                     moved = time_or_none(nodes[node_id].watermark)
                     relation = view.relation
                     rows.append((relation.name, label, moved, name, since, relation.schema))
         return rows
+
+    def _open_span(self, node_id: int) -> str | None:
+        """The join at or below a node whose open spans, and not its inputs, hold the watermark."""
+        nodes = self.engine.circuit.nodes
+        for i in self.engine.circuit.cone(node_id):
+            if getattr(nodes[i].operator, "holding", None) is not None:
+                inputs = min(nodes[j].watermark for j in nodes[i].inputs)
+                if nodes[node_id].watermark == nodes[i].watermark < inputs:
+                    return f"{nodes[i].operator.name} #{i}"
+        return None
 
     def _source_rows(self) -> list[tuple[Any, ...]]:
         import json

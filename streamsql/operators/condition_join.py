@@ -27,6 +27,7 @@ from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.join_rows import COUNT, MATCHES, JoinRows
 from streamsql.operators.late import drop_closed
 from streamsql.operators.map import move
+from streamsql.operators.open_spans import Holding, holding_of
 from streamsql.operators.pair_condition import PairCondition
 from streamsql.operators.pair_search import Search, search_of
 from streamsql.operators.windows_apart import apart_ends, apart_of
@@ -83,6 +84,7 @@ class ConditionJoin(Operator):
             kind in ("right", "full"),
         )
         self.watermarks = JoinMarks()
+        self.holding: Holding | None = None
         self._condition()
         self._reset()
 
@@ -124,12 +126,14 @@ class ConditionJoin(Operator):
                 before = self.watermarks.before[side]
                 given[side] = self.rule.on_time(step, self, side, came, before)
         for side, delta in self.watermarks.in_order(given, self._judged):
+            if self.holding is not None:
+                self.holding.take(side, delta)
             for part in self._apart(side, delta):
                 outs += self._change(step, side, part)
         out = concat(outs, self.schema)
         if all(deltas) and self.kind not in ("inner", "cross"):
             out = consolidate(out, ignore_watermark=True)
-        return drop_closed(step, self, out)
+        return drop_closed(step, self, out if self.holding is None else self.holding.marked(out))
 
     def _apart(self, side: int, delta: Delta) -> Iterator[Delta]:
         """The delta in parts, none of which has a row twice, where each entry is judged by the
@@ -298,7 +302,8 @@ class ConditionJoin(Operator):
 
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         self.watermarks.end(inputs)
-        return super().advance_watermark(inputs)
+        held = inputs if self.holding is None else self.holding.held(inputs)
+        return super().advance_watermark(held)
 
     def commit(self) -> None:
         if (self.rule is not None or any(self.frees)) and self.state_rows() >= 2 * self._kept:
@@ -335,12 +340,15 @@ class ConditionJoin(Operator):
             **saved.nest("right", self.sides[1].rows.save()),
             **saved.nest("parts", self.parts.save()),
             **self.watermarks.save(),
+            **({} if self.holding is None else self.holding.save()),
             **saved.nest("condition", {} if self.condition is None else self.condition.save()),
         }
 
     def load(self, state: State) -> None:
         self._reset()
         self.watermarks.load(state)
+        if self.holding is not None:
+            self.holding.load(state)
         loaded = HashIndex.load(saved.inner("parts", state))
         self.parts = loaded
         for side, name in zip(self.sides, ("left", "right"), strict=True):
@@ -445,7 +453,11 @@ def add_condition_join(build: Builder, search: Search, node: plan.Join) -> int:
             places = {i: [i] for i in range(n)} if "l" in sides else {}
             if "r" in sides:
                 places |= {wide + i: [n + i] for i in range(parts.right_width)}
-            pair_times(rule.span, left, right).tell(made, places)
+            times = pair_times(rule.span, left, right)
+            times.tell(made, places)
+            if made.lost_times or not build.closes_here(node):
+                held, patience = times.held, rule.patience_us
+                made.holding = holding_of(rule.span, held, places, wide, patience)
         return made
 
     keys = (parts.left_keys, parts.right_keys, parts.null_safe)

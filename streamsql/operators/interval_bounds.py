@@ -78,11 +78,14 @@ def patience_of(span: Span, left: Operator, right: Operator, *, strict: bool) ->
 class PairTimes:
     """What a span says of the event times of pairs: `Operator.delays` and `gaps`, over left's
     columns then right's. closed: whether rows of windows change no more when these close; where
-    they meet timed rows that is a matter of the span, as it is of all other pairs."""
+    they meet timed rows that is a matter of the span, as it is of all other pairs. held: times that
+    pairs come behind the watermark by no fixed length of time, since a span ends at another
+    column."""
 
     delays: Mapping[int, int]
     gaps: Mapping[tuple[int, int], int]
     closed: bool
+    held: frozenset[int]
 
     def tell(self, made: Operator, places: Mapping[int, Sequence[int]]) -> None:
         """Note it of an operator that gives these columns at `places`, and to which the facts of
@@ -113,13 +116,16 @@ def pair_times(span: Span, left: Operator, right: Operator) -> PairTimes:
         gaps[pair] = bound.plus_us
     _close(gaps)
     delays: dict[int, int] = {}
+    held: set[int] = set()
     for s, bound in enumerate(bounds):
         partner = times[1 - s].get(bound.time, 0)
         for column, own in times[s].items():
             at = starts[s] + column
             gap = gaps.get((at, starts[1 - s] + bound.time))
             delays[at] = own if gap is None else max(own, partner + gap)
-    return PairTimes(delays, gaps, not beside(left, right))
+            if gap is None:
+                held.add(at)
+    return PairTimes(delays, gaps, not beside(left, right), frozenset(held))
 
 
 def times_of(left: Operator, right: Operator) -> tuple[dict[int, int], dict[int, int]]:

@@ -22,6 +22,7 @@ from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import drop_closed
 from streamsql.operators.loops import intervals as loops
 from streamsql.operators.map import add_map, move
+from streamsql.operators.open_spans import Holding, holding_of
 from streamsql.operators.windows_apart import apart_ends, apart_of
 from streamsql.plan import nodes as plan
 
@@ -62,6 +63,7 @@ class IntervalJoin(Operator):
             for keys in self.keys
         ]
         self.marks = JoinMarks()
+        self.holding: Holding | None = None
         self.logs = self._empty()
 
     def _empty(self) -> tuple[IntervalLog, IntervalLog]:
@@ -87,7 +89,8 @@ class IntervalJoin(Operator):
         watermarks = step.input_watermarks or (NO_WATERMARK, NO_WATERMARK)
         for side, log in enumerate(self.logs):
             log.forget(passed_us(watermarks[1 - side], self.patience_us[1 - side]))
-        return drop_closed(step, self, concat(outs, self.schema))
+        out = concat(outs, self.schema)
+        return drop_closed(step, self, out if self.holding is None else self.holding.marked(out))
 
     def _changed(self, side: int, delta: Delta) -> list[Delta]:
         """One side's entries against the other side's rows; then they are kept."""
@@ -99,6 +102,8 @@ class IntervalJoin(Operator):
             if kept:
                 found.append(self._pairs(side, piece, other, i[:kept], j[:kept]))
         self.logs[side].append(piece)
+        if self.holding is not None:
+            self.holding.take(side, piece.delta)
         return found
 
     def _pairs(self, side: int, piece: Piece, other: Piece, i: Int64Array, j: Int64Array) -> Delta:
@@ -130,10 +135,12 @@ class IntervalJoin(Operator):
 
     def advance_watermark(self, inputs: tuple[int, ...]) -> int:
         self.marks.end(inputs)
-        return super().advance_watermark(inputs)
+        held = inputs if self.holding is None else self.holding.held(inputs)
+        return super().advance_watermark(held)
 
     def save(self) -> State:
-        state: dict[str, pa.Table] = {**self.marks.save()}
+        held = {} if self.holding is None else self.holding.save()
+        state: dict[str, pa.Table] = {**self.marks.save(), **held}
         for side, log in enumerate(self.logs):
             whole = log.contents()
             state[f"rows{side}"] = pa.Table.from_batches([whole.batch])
@@ -142,6 +149,8 @@ class IntervalJoin(Operator):
 
     def load(self, state: State) -> None:
         self.marks.load(state)
+        if self.holding is not None:
+            self.holding.load(state)
         self.logs = self._empty()
         for side, log in enumerate(self.logs):
             batch = saved.table_batch(state[f"rows{side}"], self.inputs[side])
@@ -233,7 +242,11 @@ def _lower(
             known = apart_ends(apart, "inner", left, right, wide)
             made.ends = {j: us for i, us in known.items() for j in places.get(i, ())}
             made.closes = {}
-        pair_times(span, left, right).tell(made, places)
+        times = pair_times(span, left, right)
+        times.tell(made, places)
+        # pairs that are given out by all of their times come when the last of these has passed
+        if apart is None and (made.lost_times or not build.closes_here(node)):
+            made.holding = holding_of(span, times.held, places, wide, patience)
         return made
 
     what = (parts.left_keys, parts.right_keys, parts.null_safe, span, picks)

@@ -65,14 +65,16 @@ class TemporalVersionJoin(Operator):
 
     def __init__(
         self, inputs: tuple[Schema, Schema], join: VersionedJoin,
-        condition: PairCondition | None, lateness_us: int, *, outer: bool,
+        condition: PairCondition | None, lateness_us: int, *, outer: bool, behind_us: int = 0,
     ) -> None:  # fmt: skip
+        """behind_us: how far behind the watermark left rows come that are on time below."""
         super().__init__(inputs[0] + inputs[1])
         self.inputs = inputs
         self.join = join
         self.condition = condition
         self.lateness_us = lateness_us
         self.outer = outer
+        self.behind_us = behind_us
         self.right_watermark = NO_WATERMARK
         self.origins_of_left: dict[int, tuple[int, int]] = {}
         parts = join.parts
@@ -80,8 +82,10 @@ class TemporalVersionJoin(Operator):
         self._reset()
 
     def _reset(self) -> None:
-        self.waiting = HoldBack(self.inputs[0], {self.join.left_time: 1}, self.lateness_us, True)
-        self.versions = Versions(self.inputs[1], self.lateness_us)
+        self.waiting = HoldBack(
+            self.inputs[0], {self.join.left_time: 1 + self.behind_us}, self.lateness_us, True
+        )
+        self.versions = Versions(self.inputs[1], self.lateness_us + self.behind_us)
 
     @property
     def name(self) -> str:
@@ -192,6 +196,7 @@ def lower(node: plan.Join, build: Builder) -> int | None:
             hint="Declare WATERMARK FOR both time columns, or join as of PROCTIME().",
         )
     whole = left.schema + right.schema
+    behind = left.delays.get(join.left_time, 0)
     tested = None if guarded else join.condition
     timezone = build.options.timezone
 
@@ -201,11 +206,11 @@ def lower(node: plan.Join, build: Builder) -> int | None:
             condition = PairCondition(tested, whole, timezone, "TemporalVersionJoin")
         lateness = max(left.lateness_us, right.lateness_us)
         made = TemporalVersionJoin(
-            (left.schema, right.schema), join, condition, lateness, outer=outer
+            (left.schema, right.schema), join, condition, lateness, outer=outer, behind_us=behind
         )
         made.append_only = True
         move(left, made, {i: [i] for i in range(len(left.schema))})
-        made.closes = {join.left_time: 1}
+        made.closes = {join.left_time: 1 + behind}
         made.origins_of_left = dict(left.origins)
         return made
 
