@@ -27,6 +27,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from streamsql.core import interval_fields
 from streamsql.core.errors import UndefinedObject
 
 
@@ -143,8 +144,9 @@ class SqlType:
     precision, scale: NUMERIC only; None = bare NUMERIC, stored as (38, 10). A NUMERIC whose
     `constrained` is False prints as plain `numeric` and has typmod -1 on the wire, even when the
     storage scale is known (the result of sum(bigint) is stored with scale 0).
-    length: VARCHAR only. digits: of the seconds' fraction in TIME(p), TIMESTAMP(p), INTERVAL(p);
-    a type with them equals the one without (what is stored is the same). element: ARRAY.
+    length: VARCHAR only. digits: of the seconds' fraction in TIME(p), TIMESTAMP(p), INTERVAL(p), of
+    an INTERVAL with its fields (`core/interval_fields.py`); a type with them equals the one without
+    (what is stored is the same). element: ARRAY.
     fields: STRUCT, in order. key, value: MAP.
     """
 
@@ -226,7 +228,8 @@ class SqlType:
         if self.kind is Kind.VARCHAR and self.length is not None:
             return self.length + 4
         if self.digits is not None:
-            return self.digits | (0x7FFF0000 if self.kind is Kind.INTERVAL else 0)
+            is_interval = self.kind is Kind.INTERVAL
+            return interval_fields.typmod(self.digits) if is_interval else self.digits
         return -1
 
     def __str__(self) -> str:
@@ -235,6 +238,8 @@ class SqlType:
             return f"numeric({self.precision},{self.scale or 0})"
         if self.kind is Kind.VARCHAR and self.length is not None:
             return f"character varying({self.length})"
+        if self.digits is not None and self.kind is Kind.INTERVAL:
+            return self.kind.value + interval_fields.words(self.digits)
         if self.digits is not None:
             word, *rest = self.kind.value.split(" ", maxsplit=1)
             return " ".join((f"{word}({self.digits})", *rest))

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.risingwave import RisingWave
 from sqlglot.errors import ErrorLevel
 
+from streamsql.core.interval_fields import words
 from streamsql.dialect.nodes import (
     ArrayQuery,
     MapValue,
@@ -156,9 +157,9 @@ class _Generator(RisingWave.Generator):
         return f"INTERVAL {self.sql(node, 'this')}{words}"
 
     def datatype_sql(self, node: exp.DataType) -> str:
-        """The type's name; INTERVAL(2), which sqlglot would write without parentheses."""
+        """The type's name; INTERVAL(2) and INTERVAL SECOND(2), which sqlglot does not know."""
         if node.this is exp.DType.INTERVAL and node.expressions:
-            return f"INTERVAL({self.expressions(node, flat=True)})"
+            return f"INTERVAL{words(int(node.expressions[0].this.name)).upper()}"
         text: str = super().datatype_sql(node)
         return text
 

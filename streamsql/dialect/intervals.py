@@ -13,6 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from streamsql.core.errors import DatetimeFieldOverflow, InvalidDatetimeFormat
+from streamsql.core.interval_fields import cut, digits_of, first_field, last_field, modifier
 
 Parts = tuple[int, int, int]
 """months, days, microseconds."""
@@ -87,7 +88,7 @@ def interval_parts(interval: exp.Interval | str, unit: str | None = None) -> Par
             first = last = given.name.lower()
     parts = _Reader(text, first, last).read()
     if first is not None and last is not None:
-        parts = _restrict(parts, last)
+        parts = cut(*parts, modifier(last, last, None) or 0)  # as PostgreSQL does
     if not isinstance(interval, str):
         parts = _rounded(parts, interval.args.get("digits"))
     if not (
@@ -97,25 +98,24 @@ def interval_parts(interval: exp.Interval | str, unit: str | None = None) -> Par
     return parts
 
 
+def kept_parts(interval: exp.Interval, number: int) -> Parts:
+    """What a cast to an INTERVAL type with this modifier (core/interval_fields.py) keeps; a number
+    without a unit counts its last field.
+
+    >>> kept_parts(exp.Interval(this=exp.Literal.string("1.5 s")), 0)
+    (0, 0, 2000000)
+    """
+    first, last = first_field(number), last_field(number)
+    if interval.args.get("unit") is None and first is not None and last is not None:
+        span = exp.IntervalSpan(this=exp.Var(this=first), expression=exp.Var(this=last))
+        interval = exp.Interval(this=interval.this.copy(), unit=span)
+    parts = interval_parts(interval)
+    return _rounded(cut(*parts, number), digits_of(number))
+
+
 def interval_text(months: int, days: int, us: int) -> str:
     """An interval as text that `interval_parts` reads back."""
     return f"{months} mons {days} days {us} us"
-
-
-def _restrict(parts: Parts, last: str) -> Parts:
-    """INTERVAL '…' <unit>: what is finer than the unit is cut off, as PostgreSQL does."""
-    months, days, us = parts
-    if last == "year":
-        return (_cut(months, 12), 0, 0)
-    if last == "month":
-        return (months, 0, 0)
-    if last == "day":
-        return (months, days, 0)
-    if last == "hour":
-        return (months, days, _cut(us, HOUR))
-    if last == "minute":
-        return (months, days, _cut(us, MINUTE))
-    return parts
 
 
 def _rounded(parts: Parts, digits: int | None) -> Parts:
@@ -126,10 +126,6 @@ def _rounded(parts: Parts, digits: int | None) -> Parts:
     step: int = SECOND // 10**digits
     size = (abs(us) + step // 2) // step * step
     return months, days, size if us >= 0 else -size
-
-
-def _cut(value: int, size: int) -> int:
-    return value - (abs(value) % size) * (1 if value >= 0 else -1)
 
 
 class _Reader:

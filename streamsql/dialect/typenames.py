@@ -95,7 +95,10 @@ def _type_of(node: exp.DataType) -> t.SqlType:
         return simple
     numbers = [_modifier(p) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
     if simple is not None:
-        return replace(simple, digits=min(numbers[0], MAX_DIGITS)) if numbers else simple
+        if not numbers:
+            return simple
+        packed = simple.kind is t.Kind.INTERVAL  # with fields; the grammar looked at the digits
+        return replace(simple, digits=numbers[0] if packed else min(numbers[0], MAX_DIGITS))
     if kind is exp.DType.DECIMAL:
         return _numeric(numbers)
     if kind in (exp.DType.VARCHAR, exp.DType.CHAR):

@@ -56,3 +56,16 @@ def test_type_unknown_says_what_to_use_instead() -> None:
     with pytest.raises(UndefinedObject, match=r'^type "serial" does not exist$') as caught:
         parse_type("serial")
     assert caught.value.hint == "Use BIGINT, and let the writer give the number."
+
+
+@pytest.mark.parametrize(("text", "shown", "typmod"), [
+    ("interval", "interval", -1), ("interval(2)", "interval(2)", 0x7FFF0002),
+    ("interval second", "interval second", 0x1000FFFF), ("INTERVAL SECOND(2)", "interval second(2)", 0x10000002),
+    ("interval day to second(3)", "interval day to second(3)", 0x1C080003),
+    ("interval year to month", "interval year to month", 0x6FFFF), ("interval day(3)", "interval day", 0x8FFFF),
+    ("interval hour to minute[]", "interval hour to minute[]", 0xC00FFFF),
+])  # fmt: skip
+def test_interval_types_are_called_as_in_postgresql(text: str, shown: str, typmod: int) -> None:
+    found = parse_type(text)
+    assert (str(found), found.typmod) == (shown, typmod)
+    assert str(parse_type(str(found))) == shown

@@ -60,7 +60,7 @@ def test_digits_of_an_intervals_seconds() -> None:
         assert result.fetchall() == [("00:00:01.23", "00:00:01.3")]
         made = "CREATE TABLE t AS SELECT interval '1.2345' second(2) AS i"
         db.execute(made)
-        assert db.execute(TYPES).fetchall() == [("i", "interval(2)")]
+        assert db.execute(TYPES).fetchall() == [("i", "interval second(2)")]
         db.execute("CREATE TABLE e (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
         db.execute("INSERT INTO e VALUES (1, '2024-01-01 00:00:03')")
         window = "SELECT window_start FROM TUMBLE(e, ts, INTERVAL '1.6' SECOND(0))"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from streamsql.dialect.grammar.calls import CallGrammar
-from streamsql.dialect.grammar.types import MAX_DIGITS
+from streamsql.dialect.grammar.types import MAX_DIGITS, interval_modifier
 from streamsql.dialect.keywords import NOT_COLUMN, NOT_FUNCTION
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.nodes import ArrayQuery, MapValue, RowValue
@@ -324,7 +324,7 @@ class PrimaryGrammar(CallGrammar):
             text = self.advance().value
         elif following.key == "(" and self.peek(4).kind is Kind.STRING:
             self.advance()
-            modifiers = self._digits(token.key)
+            modifiers = interval_modifier(None, self._digits(token.key))
             to = exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers)
             inner = exp.Interval(this=exp.Literal.string(self.string()))
             return mark(exp.Cast(this=mark(inner, token), to=to), token)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from streamsql.core.errors import SqlSyntaxError, StatementError
 from streamsql.dialect.grammar.cursor import Cursor
-from streamsql.dialect.intervals import interval_parts, interval_text
+from streamsql.dialect.intervals import interval_parts, interval_text, kept_parts
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.nodes import WindowTvf
 from streamsql.dialect.positions import mark, position_of
@@ -244,8 +244,9 @@ class TimeWindowGrammar(Cursor):
         while isinstance(inner, (exp.Neg, exp.Paren)):
             negative ^= isinstance(inner, exp.Neg)
             inner = inner.this
+        kept: exp.DataType | None = None
         if isinstance(inner, exp.Cast) and inner.to.this is exp.DType.INTERVAL:
-            inner = inner.this
+            inner, kept = inner.this, inner.to
         if isinstance(inner, exp.Literal) and inner.is_string:
             inner = exp.Interval(this=exp.Literal.string(inner.this))
         if not isinstance(inner, exp.Interval):
@@ -256,10 +257,13 @@ class TimeWindowGrammar(Cursor):
             )
         try:
             parts = interval_parts(inner)
+            if kept is not None and kept.expressions:
+                parts = kept_parts(inner, int(kept.expressions[0].this.name))
         except StatementError as error:
             raise error.at(position) from None
-        if negative:
-            text = interval_text(*(-part for part in parts))
+        if negative or (kept is not None and kept.expressions):
+            sign = -1 if negative else 1
+            text = interval_text(*(sign * part for part in parts))
             inner = exp.Interval(this=exp.Literal.string(text))
         if position is not None:
             inner.meta["start"] = position

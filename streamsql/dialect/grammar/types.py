@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from streamsql.core.interval_fields import is_range, modifier
 from streamsql.dialect.grammar.cursor import Cursor
 from streamsql.dialect.keywords import RESERVED
 from streamsql.dialect.lexer import Kind, Token
@@ -153,10 +154,10 @@ class TypeGrammar(Cursor):
         return exp.DataType(this=exp.DType.FLOAT if single else exp.DType.DOUBLE)
 
     def _interval_type(self) -> exp.DataType | None:
-        modifiers = self._digits(self.advance().key)
-        # which fields there are has no effect on what we store, how many digits has
-        _, digits = self.interval_fields()
-        return exp.DataType(this=exp.DType.INTERVAL, expressions=modifiers or digits)
+        given = self._digits(self.advance().key)
+        fields, digits = self.interval_fields()
+        number = interval_modifier(fields, given or digits)
+        return exp.DataType(this=exp.DType.INTERVAL, expressions=number)
 
     def interval_fields(self) -> tuple[exp.Expression | None, list[exp.DataTypeParam]]:
         """(the fields after an interval: `DAY`, `HOUR TO MINUTE`, `SECOND(3)`, None if none; how
@@ -164,9 +165,10 @@ class TypeGrammar(Cursor):
         if self.token.kind is not Kind.WORD or self.token.key.rstrip("S") not in INTERVAL_UNITS:
             return None, []
         unit, digits = self._interval_field()
-        if not self.accept("TO"):
+        known = [last for last in INTERVAL_UNITS if is_range(unit.name.lower(), last.lower())]
+        if known in ([], [unit.name]) or not self.accept("TO"):
             return unit, digits
-        if self.token.key.rstrip("S") not in INTERVAL_UNITS:
+        if self.token.key.rstrip("S") not in known or self.token.key.rstrip("S") == unit.name:
             raise self.error()
         last, digits = self._interval_field()
         return exp.IntervalSpan(this=unit, expression=last), digits
@@ -236,6 +238,21 @@ class TypeGrammar(Cursor):
 
 
 MAX_DIGITS = 6
+
+
+def interval_modifier(
+    fields: exp.Expression | None, digits: list[exp.DataTypeParam]
+) -> list[exp.DataTypeParam]:
+    """The modifier of an interval type with these fields and digits (core/interval_fields.py)."""
+    kept = min(int(digits[0].this.name), MAX_DIGITS) if digits else None
+    number = kept
+    if isinstance(fields, exp.IntervalSpan):
+        number = modifier(fields.this.name.lower(), fields.expression.name.lower(), kept)
+    elif fields is not None:
+        number = modifier(fields.name.lower(), fields.name.lower(), kept)
+    return [] if number is None else [exp.DataTypeParam(this=exp.Literal.number(number))]
+
+
 INTERVAL_UNITS = frozenset(
     {
         "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "QUARTER", "MILLISECOND",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streamsql.core.interval_fields import RANGES
 from streamsql.engine.pgcatalog import pgtypes as t
 from streamsql.engine.pgcatalog.scope import Context, Typed
 
@@ -120,10 +121,21 @@ _DESCRIPTION = (
     " AND l.classoid = (SELECT c.oid FROM pgc.pg_class c WHERE c.relname = {1}"
     " AND c.relnamespace = 11))"
 )
+_INTERVAL_FIELDS = (
+    "CASE ({1} >> 16) & 32767 "
+    + " ".join(
+        f"WHEN {mask} THEN ' {first}{'' if first == last else ' to ' + last}'"
+        for mask, (first, last) in RANGES.items()
+    )
+    + " ELSE '' END"
+)
 _FORMAT_TYPE = (
     "(SELECT CASE WHEN l.typlen = -2 OR {1} IS NULL OR {1} < 0 THEN l._formatted"
-    # times: the digits stand behind the first word
-    " WHEN l.oid IN (1083, 1114, 1115, 1183, 1184, 1185, 1186, 1187)"
+    # times: the digits stand behind the first word, an interval's fields before them
+    " WHEN l.oid IN (1186, 1187)"
+    f" THEN regexp_replace(l._formatted, '^interval', 'interval' || {_INTERVAL_FIELDS}"
+    " || CASE WHEN ({1} & 65535) = 65535 THEN '' ELSE '(' || ({1} & 65535) || ')' END)"
+    " WHEN l.oid IN (1083, 1114, 1115, 1183, 1184, 1185)"
     " THEN regexp_replace(l._formatted, '^(\\w+)', '\\1(' || ({1} & 65535) || ')')"
     " WHEN {1} < 4 THEN l._formatted"
     " WHEN l.oid IN (1042, 1043) THEN l._formatted || '(' || ({1} - 4) || ')'"

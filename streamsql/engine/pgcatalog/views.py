@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsql.core.interval_fields import digits_of, last_field, words
 from streamsql.core.schema import Column
 from streamsql.core.types import Kind, SqlType
 from streamsql.engine.catalog import DATABASE, OWNER, Catalog
@@ -182,6 +183,7 @@ def _column(rows: Rows, relation: Relation, attnum: int, column: Column) -> None
             (length * 4 if length else _OCTETS_MAX) if type_.is_text else None
         ),
         **_numeric(type_), datetime_precision=_datetime_precision(type_),
+        interval_type=_interval_type(type_),
         udt_catalog=DATABASE, udt_schema="pg_catalog",
         udt_name=f"_{_UDT[t.element_of(type_.oid)]}" if is_array else _UDT[type_.oid],
         dtd_identifier=str(attnum), is_self_referencing="NO", is_identity="NO",
@@ -218,9 +220,16 @@ def _numeric(type_: SqlType) -> dict[str, Any]:
     }
 
 
+def _interval_type(type_: SqlType) -> str | None:
+    if type_.kind is not Kind.INTERVAL or type_.digits is None or not last_field(type_.digits):
+        return None
+    return words(type_.digits).strip().upper()
+
+
 def _datetime_precision(type_: SqlType) -> int | None:
     if type_.kind is Kind.DATE:
         return 0
     if type_.kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL):
-        return 6 if type_.digits is None else type_.digits
+        kept = None if type_.digits is None else digits_of(type_.digits)
+        return 6 if kept is None else kept
     return None

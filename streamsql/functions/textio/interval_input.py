@@ -34,7 +34,7 @@ _MONTHS = _units({
 })  # fmt: skip
 _US_PER_DAY = 86_400_000_000
 _TOKEN = re.compile(
-    r"\s*(?:(?P<clock>[+-]?\d+:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)"
+    r"\s*(?:(?P<clock>[+-]?\d+:\d{1,2}(?::\d{1,2})?(?:\.\d*)?)"
     r"|(?P<ym>[+-]?\d+-\d{1,2})(?![\d.])"
     r"|(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
     r"|(?P<word>[A-Za-z]+)|(?P<at>@))",
@@ -42,9 +42,10 @@ _TOKEN = re.compile(
 )
 
 
-def parse_interval(text: str, unit: str = "second") -> Interval:
-    """(months, days, µs) of the text; a bare number counts in `unit`. Raises: 22007, 22008 (as
-    22P02 is for plain values, PostgreSQL gives intervals 22007).
+def parse_interval(text: str, unit: str = "second", *, first: str | None = None) -> Interval:
+    """(months, days, µs) of the text. A bare number counts in `unit`; two of a clock are minutes and
+    seconds if the interval's `first` field is the minute. Raises: 22007, 22008 (as 22P02 is for
+    plain values, PostgreSQL gives intervals 22007).
 
     >>> parse_interval("1 year 2 mons 3 days 04:05:06")
     (14, 3, 14706000000)
@@ -82,7 +83,7 @@ def parse_interval(text: str, unit: str = "second") -> Interval:
             total.add(pending, "day", text)
             pending = None
         if m["clock"]:
-            total.us += _clock(m["clock"], text)
+            total.us += _clock(m["clock"], text, first == "minute")
         elif m["ym"]:
             years, months = m["ym"].lstrip("+-").split("-")
             count = int(years) * 12 + int(months)
@@ -135,12 +136,14 @@ class _Sum:
         return sign * self.months, sign * self.days, sign * self.us
 
 
-def _clock(token: str, text: str) -> int:
+def _clock(token: str, text: str, from_minutes: bool) -> int:
+    """µs of hh:mm, hh:mm:ss; a fraction is one of seconds: mm:ss.f."""
     sign = -1 if token[0] == "-" else 1
     parts = token.lstrip("+-").split(":")
-    hours, minutes = int(parts[0]), int(parts[1])
-    seconds = Decimal(parts[2]) if len(parts) > 2 else Decimal(0)
-    if minutes > 59 or seconds >= 60:
+    if len(parts) == 2:
+        parts = ["0", *parts] if from_minutes or "." in parts[1] else [*parts, "0"]
+    hours, minutes, seconds = int(parts[0]), int(parts[1]), Decimal(parts[2])
+    if minutes > 59 or seconds >= 61:  # 1:02:60 is 1:03:00
         raise DatetimeFieldOverflow(f'interval field value out of range: "{text}"')
     us = (hours * 60 + minutes) * 60_000_000 + int((seconds * 1_000_000).to_integral_value())
     return sign * us

@@ -21,6 +21,7 @@ from streamsql.core.errors import (
     NumericValueOutOfRange,
     StringTooLong,
 )
+from streamsql.core.interval_fields import first_field, last_field
 from streamsql.core.types import Kind, SqlType
 from streamsql.functions.textio import array_input, json_text
 from streamsql.functions.textio.datetime_input import (
@@ -206,7 +207,10 @@ _READERS: dict[Kind, Callable[[str, SqlType], Any]] = {
 def parse_value(text: str, t: SqlType, timezone: str = "UTC") -> Any:
     """The value of one text. Raises: 22P02, 22003, 22007, 22008, 22001."""
     if t.digits is not None:
-        return rounded_value(parse_value(text, t.plain, timezone), t)
+        unit = last_field(t.digits) if t.kind is Kind.INTERVAL else None
+        if unit is None:
+            return rounded_value(parse_value(text, t.plain, timezone), t)
+        return rounded_value(parse_interval(text, unit, first=first_field(t.digits)), t)
     if t.kind is Kind.ARRAY:
         assert t.element is not None
         return array_input.parse_array(text, t, lambda x, e: parse_value(x, e, timezone))

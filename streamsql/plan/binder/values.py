@@ -14,6 +14,7 @@ from streamsql.core.errors import (
     SqlSyntaxError,
     UndefinedColumn,
 )
+from streamsql.core.interval_fields import modifier
 from streamsql.core.types import BOOLEAN, BYTEA, INTEGER, INTERVAL, TEXT, UNKNOWN, Kind, struct_of
 from streamsql.dialect.nodes import MapValue
 from streamsql.functions.casts import Context, can_cast
@@ -62,7 +63,12 @@ def _bits(binder: ExprBinder, node: exp.BitString) -> Expr:
 def _interval(binder: ExprBinder, node: exp.Interval) -> Expr:
     from streamsql.dialect import interval_parts
 
-    type_ = replace(INTERVAL, digits=node.args.get("digits"))
+    digits, unit = node.args.get("digits"), node.args.get("unit")
+    if digits is not None and unit is not None:
+        span = isinstance(unit, exp.IntervalSpan)
+        first, last = (unit.this, unit.expression) if span else (unit, unit)
+        digits = modifier(first.name.lower(), last.name.lower(), digits)
+    type_ = replace(INTERVAL, digits=digits)
     return Literal(value=tuple(interval_parts(node)), type=type_)
 
 
