@@ -81,9 +81,7 @@ class CalendarGrid:
             return (None if self.kind == "tumble" else times), times, times
         if self.kind == "hop":
             return self._hop(times)
-        points = self._sizes.around(times, 0, 0).utc
-        at = np.searchsorted(points, times, side="right")
-        start, end = points[at - 1], points[at]
+        start, end = self._sizes.spans(times)
         return (None, start, end) if self.kind == "tumble" else self._cumulate(times, start, end)
 
     def pane(self, times: Int64Array) -> Int64Array:
@@ -91,14 +89,25 @@ class CalendarGrid:
         windows."""
         if not times.size:
             return times
-        if self.kind == "hop":
-            points, ends = self._hops(times)
-            bounds = np.union1d(points, ends)
-        else:
-            bounds = self._sizes.around(times, 0, 0).utc
-            if self.kind == "cumulate":
-                bounds = np.union1d(bounds, self._steps.around(times, 0, 0).utc)
-        return bounds[np.searchsorted(bounds, times, side="right") - 1]
+        latest = self._steps.spans(times)[0]
+        if self.kind != "hop":
+            return np.maximum(latest, self._sizes.spans(times)[0])
+        if not self._on_the_clock:
+            return np.maximum(latest, self._steps.spans(times - self.size.us)[0] + self.size.us)
+        ends = np.sort(self._hops(times)[1])
+        # the first may end after the earliest time; then it is no bound of that one
+        last = ends[np.maximum(np.searchsorted(ends, times, side="right") - 1, 0)]
+        return np.where(last <= times, np.maximum(latest, last), latest)
+
+    @property
+    def _on_the_clock(self) -> bool:
+        """Whether the size is counted on the wall clock."""
+        return bool(self.size.months) or self.size.us >= US_PER_DAY
+
+    @property
+    def _farthest_us(self) -> int:
+        """How far the ends of a window are apart at most, µs."""
+        return self.size.longest_us + (_ZONES_APART_US if self._on_the_clock else 0)
 
     @cached_property
     def _sizes(self) -> _Ruler:
@@ -110,7 +119,7 @@ class CalendarGrid:
 
     def _cumulate(self, times: Int64Array, start: Int64Array, last: Int64Array) -> Assigned:
         """From the common start, point after point of the step up to the full size."""
-        points = self._steps.around(times, 0, self.size.longest_us + _ZONES_APART_US).utc
+        points = self._steps.around(times, 0, self._farthest_us).utc
         first = np.searchsorted(points, times, side="right")
         stop = np.searchsorted(points, last, side="left")
         row, at = _ranges(first, stop + 1)
@@ -131,7 +140,7 @@ class CalendarGrid:
 
     def _hops(self, times: Int64Array) -> tuple[Int64Array, Int64Array]:
         """(start, end) of all windows that may hold one of the times."""
-        points = self._steps.around(times, self.size.longest_us + _ZONES_APART_US, 0)
+        points = self._steps.around(times, self._farthest_us, 0)
         if self.size.months:
             ends = self._steps.ends(points, self.size)
         elif self.size.us >= US_PER_DAY:
@@ -214,6 +223,12 @@ class _Ruler:
             utc, wall = utc[kept], wall[kept]
         return _Points(utc, lambda: wall)
 
+    def spans(self, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """(the last point at or before each time, the first one after it)."""
+        points = self.around(times, 0, 0).utc
+        at = np.searchsorted(points, times, side="right")
+        return points[at - 1], points[at]
+
     def ends(self, points: _Points, size: Span) -> Int64Array:
         """The ends of windows of so many months from these points."""
         raise NotImplementedError
@@ -249,16 +264,41 @@ class _WithinDays(_Ruler):
     """Points at exact distances from the beginning of each day, which `shift` moves."""
 
     def __init__(self, clock: _Clock, shift: int, step: int) -> None:
-        super().__init__(clock, shift, US_PER_DAY)
+        super().__init__(clock, shift, step)
+        self.days = _Ruler(clock, shift, US_PER_DAY)
         self.step = step
 
+    def spans(self, times: Int64Array) -> tuple[Int64Array, Int64Array]:
+        begin, end = self.days.spans(times)
+        start = begin + np.floor_divide(times - begin, self.step) * self.step
+        return start, np.minimum(start + self.step, end)
+
     def around(self, times: Int64Array, back: int, ahead: int) -> _Points:
-        day = self.wall(self.numbers(times, back, ahead))
-        begin, end = self.clock.to_utc(day), self.clock.to_utc(day + US_PER_DAY)
-        count = -np.floor_divide(begin - end, self.step)  # none in a day that was skipped
-        of, nth = _ranges(np.zeros_like(count), count)
-        utc = begin[of] + nth * self.step
-        return _Points(utc, lambda: np.where(nth == 0, day[of], self.clock.to_local(utc)))
+        """Only those that are asked for: of a millisecond a day has many."""
+        days = self.days.around(times, back, ahead + self.step)
+        first, last = self._stretches(self.spans(times)[0], back, ahead)
+        stretch, day = _ranges(
+            np.searchsorted(days.utc, first, side="right") - 1,
+            np.searchsorted(days.utc, last, side="right"),
+        )
+        begin, end = days.utc[day], days.utc[day + 1]
+        low = np.maximum(-np.floor_divide(begin - first[stretch], self.step), 0)
+        high = np.minimum(
+            np.floor_divide(last[stretch] - begin, self.step),
+            np.floor_divide(end - begin - 1, self.step),
+        )
+        of, nth = _ranges(low, high + 1)
+        utc, wall = begin[of] + nth * self.step, days.wall()[day]
+        return _Points(utc, lambda: np.where(nth == 0, wall[of], self.clock.to_local(utc)))
+
+    def _stretches(
+        self, points: Int64Array, back: int, ahead: int
+    ) -> tuple[Int64Array, Int64Array]:
+        """(from, to) of the times that are within reach of any of the points, none overlapping."""
+        each = np.unique(points)
+        low, high = each - back, each + self.step + ahead
+        apart = low[1:] > high[:-1]
+        return low[np.append(True, apart)], high[np.append(apart, True)]
 
 
 def _ruler(span: Span, offset: Span, tz: str | None) -> _Ruler:

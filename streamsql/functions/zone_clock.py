@@ -15,8 +15,9 @@ from streamsql.functions.textio.zones import canonical_zone, utc_offset_s
 US = 1_000_000
 DAY_US = 86_400 * US
 PROBE_US = 20 * DAY_US  # by the rules of today no zone changes its clock twice within this
-NEAR_US = 5 * DAY_US  # what was decided year by year may: Gaza and Hebron in 2040, within a week
+NEAR_US = 6 * DAY_US  # what was decided year by year may: Gaza and Hebron in 2040, within a week
 _FIRST_YEAR, _DECIDED_YEAR = 1800, 2100  # local mean time before, the last rule for ever after
+_CYCLE_YEARS, _CYCLE_US = 400, 146_097 * DAY_US  # after which the Gregorian calendar repeats
 _EPOCH_YEAR = 1970
 
 
@@ -103,7 +104,26 @@ class Zone:
         return table
 
     def _build(self, first: int, last: int) -> _Table:
-        """Find every clock change in these years."""
+        """Every clock change in these years."""
+        known = _DECIDED_YEAR + _CYCLE_YEARS
+        if last <= known:
+            return self._find(first, last)
+        found = self._find(min(first, _DECIDED_YEAR), known)
+        begin = _year_start(known + 1) - _CYCLE_US
+        again = np.flatnonzero(found.edges >= begin)
+        cycles = np.arange(1, (last - known) // _CYCLE_YEARS + 2)[:, None]
+        edges = (found.edges[again] + cycles * _CYCLE_US).ravel()
+        offsets = np.tile(found.offsets[again + 1], cycles.size)
+        kept = edges < _year_start(last + 1)
+        return _Table(
+            np.append(found.edges, edges[kept]),
+            np.append(found.offsets, offsets[kept]),
+            first,
+            last,
+        )
+
+    def _find(self, first: int, last: int) -> _Table:
+        """Ask the zone for every clock change in these years."""
         at, end, decided = (_year_start(y) for y in (first, last + 1, _DECIDED_YEAR))
         offset = utc_offset_s(at, self.name)
         edges, offsets = [], [offset]

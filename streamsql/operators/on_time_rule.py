@@ -15,8 +15,9 @@ from streamsql.operators.columns import BoolArray
 from streamsql.operators.event_time import finite_times
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.time_window import closes_by, exact_sizes, grid_of
-from streamsql.operators.window_grid import Grid, exact_us
+from streamsql.operators.window_grid import Grid
 from streamsql.plan.nodes import OnTime
+from streamsql.plan.window_grids import exact_us
 
 
 @dataclass(frozen=True)

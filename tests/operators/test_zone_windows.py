@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamsql.functions.zone_clock import zone
 from streamsql.operators.window_grid import Grid
 from streamsql.plan.nodes import WindowSpec
 from tests.operators.zone_model import US, Length, Model, us
@@ -95,6 +96,32 @@ def test_windows_are_those_of_the_zones_clock_around_its_changes(grid, apart) ->
     if grid.kind != "tumble":
         panes = grid.pane(np.array([us(t) for t in times], np.int64))
         assert windows(grid, [dt.datetime(1970, 1, 1) + int(p) * US for p in panes]) == expected
+
+
+@given(
+    zone_name=st.sampled_from(sorted(CHANGES)),
+    times=st.lists(
+        st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9990, 1, 1)), min_size=1, max_size=4
+    ),
+)
+@example(zone_name="Asia/Gaza", times=[dt.datetime(2040, 10, 23), dt.datetime(2501, 7, 1)])
+@settings(max_examples=40, deadline=None)
+def test_a_zones_table_says_what_its_rules_say_in_any_year(zone_name, times) -> None:
+    info = ZoneInfo(zone_name)
+    shown = zone(zone_name).to_local(np.array([us(t) for t in times], np.int64))
+    aware = [t.replace(tzinfo=dt.UTC).astimezone(info).replace(tzinfo=None) for t in times]
+    assert shown.tolist() == [us(t) for t in aware]
+
+
+def test_windows_of_a_millisecond_cost_no_points_of_whole_days() -> None:
+    times = [dt.datetime(2021, 10, 31, 0, 59, 59, 999500), dt.datetime(2024, 1, 1)]
+    for kind, size in (("tumble", 1000), ("hop", 2500), ("cumulate", 3000)):
+        spec = WindowSpec(us=size), WindowSpec(us=1000)
+        grid = Grid(kind, *spec, NONE, "Europe/Paris")
+        points = grid._calendar._steps.around(np.array([us(t) for t in times]), 0, 0)
+        assert points.utc.size < 10
+        for found, t in zip(windows(grid, times), times, strict=True):
+            assert found[0][0] <= us(t) < found[-1][1]
 
 
 def utc(text: str) -> dt.datetime:

@@ -43,9 +43,9 @@ _TOKEN = re.compile(
 
 
 def parse_interval(text: str, unit: str = "second", *, first: str | None = None) -> Interval:
-    """(months, days, µs) of the text. A bare number counts in `unit`; two of a clock are minutes and
-    seconds if the interval's `first` field is the minute. Raises: 22007, 22008 (as 22P02 is for
-    plain values, PostgreSQL gives intervals 22007).
+    """(months, days, µs) of the text. A bare number counts in `unit`; two of a clock are minutes
+    and seconds if the interval's `first` field is the minute. Raises: 22007, 22008 (as 22P02 is
+    for plain values, PostgreSQL gives intervals 22007).
 
     >>> parse_interval("1 year 2 mons 3 days 04:05:06")
     (14, 3, 14706000000)

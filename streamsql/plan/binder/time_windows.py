@@ -17,6 +17,7 @@ from streamsql.dialect.nodes import WindowTvf
 from streamsql.functions.calendar_windows import is_utc
 from streamsql.functions.coerce import coerce
 from streamsql.functions.expressions import ColumnRef, Expr
+from streamsql.functions.textio.zones import canonical_zone
 from streamsql.plan.binder.context import RelationInfo
 from streamsql.plan.binder.env import Env, FromItem, position_of
 from streamsql.plan.binder.outputs import identity
@@ -247,8 +248,9 @@ def _zone(node: WindowTvf, kind: Kind, env: Env) -> str | None:
 
 def _checked(name: str, node: WindowTvf) -> str:
     try:
+        name = canonical_zone(name)
         zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+    except (InvalidParameterValue, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise _bad(
             node, "tz", f'time zone "{name}" not recognized', "Use a name like Europe/Paris."
         ) from None
