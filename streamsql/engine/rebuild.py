@@ -40,6 +40,11 @@ def depends_on_arrival(relation: Relation, plan: LogicalPlan, engine: Engine) ->
     it tell which of equal rows came first, where OVER depends on that."""
     if relation.emit == "on_window_close" or _stopped(relation, engine) or _ties_count(plan):
         return True
+    return depends_on_watermark(plan, relation, engine)
+
+
+def depends_on_watermark(plan: LogicalPlan, relation: Relation, engine: Engine) -> bool:
+    """Whether the view has operators that leave late rows out."""
     bases = [engine.catalog.known(s.relation_id) for s in scans(plan)]
     bounded = any(b is not None and b.watermark_column is not None for b in bases)
     return bounded and (_has_time_window(plan) or _judges_rows(relation, engine))

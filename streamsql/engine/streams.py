@@ -15,8 +15,10 @@ from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, BOOLEAN
 from streamsql.engine.binding import BindScope
 from streamsql.engine.names import qualified, referenced_relations
+from streamsql.engine.query_past import QueryPast, past_of
 from streamsql.engine.reads.duck import CancelToken
 from streamsql.engine.relations import Relation
+from streamsql.engine.storage.changelog import Change
 from streamsql.engine.storage.view import ViewState
 from streamsql.engine.subscriptions import Event, Subscription
 from streamsql.engine.system_feeds import system_oids
@@ -41,7 +43,8 @@ class ChangeStream:
     """One SUBSCRIBE: the rows of some version, then every change.
 
     snapshot: start with the rows as of the first version (weight +1 each). as_of: that version;
-    default the newest. up_to: last version that is given. Used by one thread; `close` it.
+    default the newest. up_to: last version that is given. query_past: of a query's view
+    that begins at an older version than it was built at. Used by one thread; `close` it.
     Raises (on opening): SerializationFailure (40001) if `as_of` is no longer retained.
     """
 
@@ -55,12 +58,14 @@ class ChangeStream:
         as_of: int | None = None,
         up_to: int | None = None,
         ephemeral: bool = False,
+        query_past: QueryPast | None = None,
     ) -> None:
         self.engine = engine
         self.relation = relation
         self.progress = progress
         self.up_to = up_to
         self.ephemeral = ephemeral
+        self.query_past = query_past
         self.schema = stream_schema(relation.columns, progress=progress)
         self.closed = False
         self._subscription = Subscription(
@@ -94,14 +99,13 @@ class ChangeStream:
                 )
             if isinstance(state, ViewState) and state.broken is not None:
                 raise state.broken
-            if self.ephemeral and first < state.log.floor:
-                raise FeatureNotSupported(
-                    "a SUBSCRIBE to a query begins at the newest version",
-                    hint="Make a materialized view of the query, and SUBSCRIBE to that AS OF"
-                    " a version that it retains.",
-                )
-            make = state.read(first) if snapshot else None
-            past = state.log.since(first, newest)
+            before = self.query_past
+            if before is None:
+                make = state.read(first) if snapshot else None
+                past = state.log.since(first, newest)
+            else:  # the view of the query was built after `first`
+                make = before.table if snapshot else None
+                past = [Change(*c) for c in before.changes] + state.log.since(before.last, newest)
             engine.hub.add(self._subscription)
         if make is not None:
             rows = make().select(list(range(len(relation.columns))))
@@ -198,8 +202,11 @@ def _cut(delta: Delta, columns: int) -> Delta:
     return Delta(delta.batch.select(list(range(columns))), delta.weights)
 
 
-def ephemeral_view(engine: Engine, tree: exp.Expression, scope: BindScope) -> Relation:
-    """Build a nameless materialized view of a query, for one stream."""
+def ephemeral_view(
+    engine: Engine, tree: exp.Expression, scope: BindScope, as_of: int | None = None
+) -> tuple[Relation, QueryPast | None]:
+    """Build a nameless materialized view of a query, for one stream; and what it gave since the
+    version `as_of`, if that is an older one. Raises: errors of binding; see `past_of`."""
     from streamsql.engine.views import bind_view_query
 
     meaning = referenced_relations(tree, scope.relation)
@@ -228,5 +235,13 @@ def ephemeral_view(engine: Engine, tree: exp.Expression, scope: BindScope) -> Re
     feeds = system_oids(engine.catalog, made.depends_on)
     if feeds:
         engine.call(lambda: engine.feeds.open(feeds))
-    engine.call(lambda: engine.builder.add_ephemeral(made))
-    return made
+
+    def build() -> QueryPast | None:
+        engine.builder.add_ephemeral(made)
+        try:
+            return None if as_of is None else past_of(engine, made, as_of)
+        except BaseException:
+            engine.builder.drop_ephemeral(oid)
+            raise
+
+    return made, engine.call(build)

@@ -48,11 +48,11 @@ _Place = Callable[[Expr], ColumnRef]
 def follow_clock(node: LogicalPlan) -> LogicalPlan:
     """The plan with an operator for every use of now(). Raises: FeatureNotSupported (0A000), with
     position, for a condition whose turns are not known."""
-    return _followed(transform_plan(node, _above_windows)) if _any_clock(node) else node
+    return _followed(transform_plan(node, _above_windows)) if any_clock(node) else node
 
 
 def _followed(node: LogicalPlan) -> LogicalPlan:
-    if not _any_clock(node):
+    if not any_clock(node):
         return node
     for rule in (_values, _pairs, _split_filter, _columns, _stamps):
         node = rule(node)
@@ -67,16 +67,17 @@ def _inside(expr: Expr) -> Expr:
     return replace(expr, plan=follow_clock(expr.plan)) if isinstance(expr, Subquery) else expr
 
 
-def _any_clock(node: LogicalPlan) -> bool:
+def any_clock(node: LogicalPlan) -> bool:
+    """Whether now() stands anywhere in a plan."""
     return any(_clock_within(e) for e in node_expressions(node)) or any(
-        _any_clock(i) for i in node.inputs()
+        any_clock(i) for i in node.inputs()
     )
 
 
 def _clock_within(expr: Expr) -> bool:
     """Whether now() stands in the expression or in a subquery of it."""
     return reads_clock(expr) or any(
-        isinstance(e, Subquery) and _any_clock(e.plan) for e in walk(expr)
+        isinstance(e, Subquery) and any_clock(e.plan) for e in walk(expr)
     )
 
 

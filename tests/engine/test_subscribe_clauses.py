@@ -92,17 +92,6 @@ def test_wrong_clauses(history, clauses, sqlstate, message):
     assert (caught.value.sqlstate, caught.value.message) == (sqlstate, message.format(*names))
 
 
-def test_a_query_begins_now(history):
-    db, start = history
-    with pytest.raises(StreamSqlError, match="begins at the newest version") as caught:
-        rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t) AS OF {start}")
-    assert (caught.value.sqlstate, "Make a materialized view" in caught.value.hint) == (
-        "0A000", True
-    )  # fmt: skip
-    found = rows_of(db, f"SUBSCRIBE (SELECT a + 1 FROM t WHERE b = 2) UP TO {db.version}")
-    assert sorted(found) == [(db.version, 1, 2), (db.version, 1, 3)]
-
-
 @pytest.fixture
 def windows(db):
     db.execute("""

@@ -77,9 +77,9 @@ def open_stream(
         as_of = version_number(session, as_of, values)
     if isinstance(up_to, Expr):
         up_to = version_number(session, up_to, values, ahead=True)
-    ephemeral = query is not None
+    ephemeral, past = query is not None, None
     if query is not None:
-        relation = ephemeral_view(session.engine, query, session.scope)
+        relation, past = ephemeral_view(session.engine, query, session.scope, as_of)
     assert relation is not None
     try:
         return ChangeStream(
@@ -90,6 +90,7 @@ def open_stream(
             as_of=as_of,
             up_to=up_to,
             ephemeral=ephemeral,
+            query_past=past,
         )
     except BaseException:
         if ephemeral:
