@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
+from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.kernels.hash_index import HashIndex
 from streamsql.kernels.hashing import hash_arrays
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
-from streamsql.operators.aggregate import Aggregate, aggregate_text, freeing_key, identifying
+from streamsql.operators.aggregate import (
+    Aggregate,
+    aggregate_text,
+    closing_key,
+    freeing_key,
+    identifying,
+)
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.folding import COUNT_LANE, Folding, make_folding
@@ -49,6 +57,11 @@ class OneSet(Aggregate):
         self.folding.merge(self.groups.cells, slots, cells)
         self.folding.settle(self.groups.cells, touched)
         return touched, old
+
+    def forget(self, watermark: int) -> None:
+        """Free the groups whose windows above are closed."""
+        if self.close is not None:
+            self._close_windows(watermark)
 
 
 class GroupingSets(Operator):
@@ -88,7 +101,13 @@ class GroupingSets(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         if self.rounds is None:
             return self._taken(step, deltas[0])
-        return self.rounds.run(deltas, lambda part: self._taken(step, part))
+        if not self.needs_time:
+            return self.rounds.run(deltas, lambda part: self._taken(step, part))
+        open_ = replace(step, input_watermarks=())  # nothing is freed from one round to the next
+        out = self.rounds.run(deltas, lambda part: self._taken(open_, part))
+        for one in self.sets:
+            one.forget(min(step.input_watermarks, default=NO_WATERMARK))
+        return out
 
     def _taken(self, step: Step, delta: Delta) -> Delta:
         if delta:
@@ -141,7 +160,7 @@ class GroupingSets(Operator):
     # --- the rest of the contract --------------------------------------------------------------
     @property
     def replays(self) -> bool:
-        return self.rounds is not None
+        return self.rounds is not None and not self.needs_time
 
     def current(self, *inputs: Delta) -> Delta | None:
         if self.again is not None and inputs[0].row_watermark is not None:
@@ -215,13 +234,15 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
         always = set.intersection(*(set(s) for s in sets)) if sets else set()
         move(below, made, {node.keys[i]: [i] for i in sorted(always)})
         made.lost_ends = False
-        if private:
+        if closes:
             forget_marks(made)  # windows close once a tick
         else:
             made.rounds = rounds_of(made, [{i: node.keys[i] for i in always}])
             made.again = None if made.rounds is None else make
         return made
 
-    private = any(freeing_key([node.keys[i] for i in s], below) is not None for s in sets)
+    by_set = [[node.keys[i] for i in s] for s in sets]
+    closes = any(closing_key(keys, below) is not None for keys in by_set)
+    private = any(freeing_key(keys, below) is not None for keys in by_set)
     what = (node.keys, node.aggregates, sets, node.grouping_calls, node.schema, probe.layout)
     return build.add("grouping sets", [source], what, make, private=private)

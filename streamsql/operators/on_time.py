@@ -72,7 +72,7 @@ def lower(node: plan.OnTime, build: Builder) -> int | None:
         members = semi_join.lower(node.input, build, node)
     source = build.lower(node.input) if members is None else members
     below = build.operator(source)
-    if not judged_by_marks(below, node.time_column):
+    if not node.drops or not judged_by_marks(below, node.time_column):
         return source
     rule = rule_of(node, patience_us(below, node.time_column))
 

@@ -23,6 +23,7 @@ from streamsql.operators.folding import Folding, make_folding
 from streamsql.operators.groups import batch_keys, is_word
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import accumulate as loops
+from streamsql.operators.on_time_plan import lower_input
 from streamsql.operators.time_window import (
     closes_by,
     exact_sizes,
@@ -269,7 +270,7 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
     calls = moved_calls(node, found)
     if calls is None:
         return None
-    source = build.lower(found.input)
+    source = lower_input(found.input, found.time_column, build)
     below = build.operator(source)
     folding = make_folding(calls, below.append_only)
     if folding is None or not folding.mergeable:

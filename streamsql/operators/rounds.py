@@ -146,6 +146,7 @@ def forget_marks(made: Operator) -> None:
     """Of an operator that hands no watermarks on: what is above judges its rows by nothing but the
     columns whose windows have been judged below."""
     made.event_times &= made.closes.keys()
+    made.useless = {}
     made.waits = {}
 
 

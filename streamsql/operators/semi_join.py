@@ -322,6 +322,9 @@ def add_semi_join(
             made.ends_suffice = apart.ends("semi")
             if not made.ends:  # partners may come for ever, whatever the watermark says
                 made.event_times = frozenset()
+        if rule is not None:
+            plus_us = rule.plus_us + rule.lateness_us - made.lateness_us
+            made.useless = {rule.time_column: plus_us}
         return made
 
     what: tuple[object, ...] = (parts.left_keys, parts.right_keys, parts.null_safe)

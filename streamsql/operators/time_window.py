@@ -17,6 +17,7 @@ from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.loops import windows as loops
 from streamsql.operators.map import move
+from streamsql.operators.on_time_plan import lower_input
 from streamsql.operators.window_grid import Grid
 from streamsql.plan import nodes as plan
 from streamsql.plan.window_grids import exact_us
@@ -176,7 +177,7 @@ def lower(node: plan.TimeWindow, build: Builder) -> int | None:
     """TUMBLE, HOP, CUMULATE row by row."""
     if node.kind == "session":
         return None
-    source = build.lower(node.input)
+    source = lower_input(node.input, node.time_column, build)
     below = build.operator(source)
     late = closes_by(below, node.time_column)
 

@@ -93,6 +93,11 @@ def add_union(
         made.delays = {
             i: us for i in made.event_times if (us := max(b.delays.get(i, 0) for b in below))
         }
+        made.useless = {
+            i: max(b.useless[i] + b.lateness_us for b in below) - made.lateness_us
+            for i in made.event_times
+            if all(i in b.useless for b in below)
+        }
         made.lost_times = any(b.lost_times or b.event_times - made.event_times for b in below)
         first = below[0].closes
         made.closes = {

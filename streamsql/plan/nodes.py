@@ -204,7 +204,8 @@ class TimeWindow(Unary):
 @dataclass(frozen=True, kw_only=True)
 class OnTime(Unary):
     """The input's rows without those that come too late for all windows which a TimeWindow above
-    will put them in, and those that are in none. Fields: as in TimeWindow.
+    will put them in, and those that are in none. Fields: as in TimeWindow; drops: else they are
+    only known to be of no use.
 
     Only in plans that a view is compiled from (`operators.on_time_plan`)."""
 
@@ -214,6 +215,7 @@ class OnTime(Unary):
     slide: WindowSpec | None = None
     offset: WindowSpec = WindowSpec()
     tz: str | None = None
+    drops: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
