@@ -62,6 +62,13 @@ def holder(sources: Sequence[Node]) -> Node:
     return min(candidates, key=lambda node: node.watermark)
 
 
+def slowest_source(node: Node) -> Node:
+    """What holds a node's watermark back: a node without inputs; itself if it has none."""
+    while node.sources:
+        node = holder(node.sources[:1] if node.operator.leads else node.sources)
+    return node
+
+
 def follow(node: Node, now_us: int) -> bool:
     """Take over the idle marks of a node's inputs; whether it fell idle or woke up."""
     marks = [mark_of(source) for source in node.sources]

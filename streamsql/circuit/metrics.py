@@ -11,7 +11,8 @@ class NodeMetrics:
 
     rows_in, rows_out: delta entries (not weights). steps: calls of `step`. busy_ns: time in them.
     late_rows: rows it dropped because their window was closed. errors: rows an expression failed
-    on. null_event_times: rows it left out because they have no event time.
+    on. null_event_times: rows it left out because they have no event time. ahead_rows: rows of a
+    source that moved no watermark, as they are further ahead of the clock than max_future.
     """
 
     rows_in: int = 0
@@ -21,3 +22,4 @@ class NodeMetrics:
     late_rows: int = 0
     null_event_times: int = 0
     errors: int = 0
+    ahead_rows: int = 0

@@ -204,6 +204,16 @@ class Operator(abc.ABC):
         """Bytes of state held now."""
         return 0
 
+    @property
+    def holds_open(self) -> str:
+        """What waits here for the watermark to close it: window, session or row; "": nothing."""
+        return ""
+
+    def open_until_us(self) -> int | None:
+        """The watermark (µs) at which the oldest of what it `holds_open` closes; None: nothing is
+        open. Called while ticks are made: what it reads may be changing."""
+        return None
+
     def next_timer_us(self) -> int | None:
         """Clock time (µs) at which this operator wants an empty tick, or None."""
         return None

@@ -312,11 +312,18 @@ class Committer:
         if change.ahead.size:
             table = self.engine.tables.get(change.relation_id)
             if table is not None:
+                self._count_ahead(change.relation_id, change.ahead.size)
                 self.engine.system.record_ahead(tick, table.relation, change.inserted, change.ahead)
+
+    def _count_ahead(self, relation_id: int, rows: int) -> None:
+        node = self.engine.circuit.nodes.get(self.engine.nodes[relation_id])
+        if node is not None:
+            node.metrics.ahead_rows += rows
 
     def _note_ahead_of(self, tick: Tick, given: SourceInput) -> None:
         source = self.engine.ingest.sources.get(given.relation_id)
         if source is not None and given.ahead is not None and given.ahead.size:
+            self._count_ahead(given.relation_id, given.ahead.size)
             self.engine.system.record_ahead(
                 tick, source.relation, given.delta.batch, given.ahead, given.partition
             )

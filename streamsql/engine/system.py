@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamsql.circuit.idle import holder
+from streamsql.circuit.idle import slowest_source
 from streamsql.circuit.operator import LateRow, RowError, Step
 from streamsql.core.delta import Int64Array
 from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.core.schema import Schema
 from streamsql.core.types import BIGINT, DOUBLE, INTERVAL, JSON, TEXT, TIMESTAMP, TIMESTAMPTZ
 from streamsql.engine import history
+from streamsql.engine.held_back import open_span
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.relations import Owner, Relation
 from streamsql.engine.requests import Tick
@@ -294,7 +295,7 @@ class SystemState:
         were expected."""
         engine = self.engine
         rows: list[tuple[Any, ...]] = []
-        origins: dict[int, tuple[str, int | None]] = {}
+        origins: dict[int, tuple[str | None, int | None]] = {}
         for oid, tracker in engine.trackers():
             schema, name = engine.qualified_name(oid)
             held = tracker.held_back_by(engine.advance_now())
@@ -304,25 +305,17 @@ class SystemState:
         nodes = engine.circuit.nodes
         for view in list(engine.views.values()):
             for node_id in engine.own_nodes(view):
-                below = [i for i in engine.circuit.cone(node_id) if i in origins]
-                if below:
-                    name, since = origins[holder([nodes[i] for i in below]).id]
-                    name = self._open_span(node_id) or name
+                if any(i in origins for i in engine.circuit.cone(node_id)):
+                    slowest = slowest_source(nodes[node_id]).id
+                    holder, since = origins.get(slowest, (None, None))
+                    span = open_span(engine, node_id)
+                    if span is not None:
+                        holder = f"{span.operator.name} #{span.id}"
                     label = f"{nodes[node_id].operator.name} #{node_id}"
                     moved = time_or_none(nodes[node_id].watermark)
                     relation = view.relation
-                    rows.append((relation.name, label, moved, name, since, relation.schema))
+                    rows.append((relation.name, label, moved, holder, since, relation.schema))
         return rows
-
-    def _open_span(self, node_id: int) -> str | None:
-        """The join at or below a node whose open spans, and not its inputs, hold the watermark."""
-        nodes = self.engine.circuit.nodes
-        for i in self.engine.circuit.cone(node_id):
-            if getattr(nodes[i].operator, "holding", None) is not None:
-                inputs = min(nodes[j].watermark for j in nodes[i].inputs)
-                if nodes[node_id].watermark == nodes[i].watermark < inputs:
-                    return f"{nodes[i].operator.name} #{i}"
-        return None
 
     def _source_rows(self) -> list[tuple[Any, ...]]:
         import json

@@ -280,8 +280,7 @@ class Aggregate(Operator):
         times, slots = self.closing.pop(watermark)
         if not slots.size:
             return out
-        held = self.groups.cells[slots]
-        alive = (held[:, COUNT_LANE] > 0) & (held[:, CLOSE_LANE] == times)
+        alive = self._alive(times, slots)
         times, slots = times[alive], slots[alive]
         if self.on_close and slots.size:
             order = sort_order([pa.array(times), *self.groups.key_rows(slots).columns])
@@ -324,6 +323,18 @@ class Aggregate(Operator):
         assert self.close is not None
         valid = event_time_us(self.groups.key_rows(slots).column(self.close[0]))[1]
         return np.ones(slots.size, np.bool_) if valid is None else valid
+
+    @property
+    def holds_open(self) -> str:
+        return "window" if self.close is not None and self.close[0] in self.closes else ""
+
+    def open_until_us(self) -> int | None:
+        return self.closing.first_of(self._alive) if self.holds_open else None
+
+    def _alive(self, times: Int64Array, slots: Int64Array) -> BoolArray:
+        """Which entries of the queue speak of a group that is there."""
+        held = self.groups.cells[slots]
+        return (held[:, COUNT_LANE] > 0) & (held[:, CLOSE_LANE] == times)
 
     def state_rows(self) -> int:
         groups = self.groups.count

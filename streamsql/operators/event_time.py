@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -86,6 +88,16 @@ class CloseQueue:
             new = np.append(True, ~again)
             times, slots = times[new], slots[new]
         return times, slots
+
+    def first_of(self, alive: Callable[[Int64Array, Int64Array], BoolArray]) -> int | None:
+        """The earliest time of an entry that is not freed or reused; None if there is none.
+        alive: (times, slots) -> which entries still hold."""
+        found = []
+        for times, slots in list(self._runs):
+            held = np.flatnonzero(alive(times, slots))
+            if held.size:
+                found.append(int(times[held[0]]))
+        return min(found, default=None)
 
     def next_us(self) -> int | None:
         """The time of the first entry, or None."""

@@ -226,6 +226,18 @@ class HoldBack(Operator):
         times, _ = self._close_us(batch)
         self._keep(Delta(batch, saved.array(state["weights"], "weight")), times)
 
+    @property
+    def holds_open(self) -> str:
+        return "row" if any(self.columns.values()) else "window"
+
+    def open_until_us(self) -> int | None:
+        first = self.first
+        waiting = [*(run.rows for run in list(self.runs)), *list(self.fresh)]
+        if any(rows.weights is not None for rows in waiting):  # some may have been taken back
+            times, _ = self._close_us(consolidate(concat(waiting, self.schema)).batch)
+            first = int(times.min()) if times.size else END_OF_TIME
+        return None if first == END_OF_TIME else first + self.lateness_us
+
     def explain(self) -> dict[str, str]:
         return {
             "state": "the rows whose window is open",

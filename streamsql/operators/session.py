@@ -357,6 +357,13 @@ class Session(Operator):
             np.column_stack([cells[:, PART], cells[:, TIME], live]), np.ones(live.size, np.int64)
         )
 
+    @property
+    def holds_open(self) -> str:
+        return "window" if self.needs_time else ""
+
+    def open_until_us(self) -> int | None:
+        return self.bounds.first_close_us() if self.needs_time else None
+
     def state_rows(self) -> int:
         return self.rows.count + self.bounds.count
 

@@ -245,6 +245,13 @@ class SessionAggregate(Operator):
         self.bad.load(state["failure"])
         self.cells = saved.from_matrix(state["cells"], 64)
 
+    @property
+    def holds_open(self) -> str:
+        return "window" if self.needs_time else ""
+
+    def open_until_us(self) -> int | None:
+        return self.bounds.first_close_us() if self.needs_time else None
+
     def state_rows(self) -> int:
         return self.bounds.count
 

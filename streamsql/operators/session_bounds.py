@@ -275,6 +275,10 @@ class SessionBounds:
         self.partitions.free(gone)
 
     # --- state ---------------------------------------------------------------------------------
+    def first_close_us(self) -> int | None:
+        """The watermark at which the next session closes; None: there is none."""
+        return int(self._close_us(live).min()) if (live := self.live()).size else None
+
     def live(self) -> Int64Array:
         """Slots of all sessions."""
         used = np.ones(self.slots, np.bool_)

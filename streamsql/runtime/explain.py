@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from streamsql.circuit.graph import Node
@@ -15,21 +15,26 @@ from streamsql.plan.nodes import LogicalPlan, Scan
 from streamsql.plan.visit import walk_plan
 from streamsql.runtime.compile import CompiledView, labelled_relation
 
+COUNTED = ("late rows", "rows without event time", "rows too far ahead", "errors")
+"""What is told of an operator only where there is some of it."""
+
 
 def explain(
     compiled: CompiledView, *, analyze: bool = False, verbose: bool = False, format: str = "text",
-    relations: Mapping[int, str] | None = None,
+    relations: Mapping[int, str] | None = None, held_back: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
     """The view's circuit, output first.
 
     analyze: with what each operator has counted so far, the state it holds now and its watermark.
     verbose: with state and watermark too, its columns and its label. format: text, json (one line)
     or dot. relations: OID -> what it is called now; the plan tells the name that it had, and of
-    older layouts the layout's OID.
+    older layouts the layout's OID. held_back: lines that tell why its windows are open.
     """
     names = {**dict(relation_names(compiled.plan)), **(relations or {})}
     own = frozenset(n.id for n in compiled.nodes)
     facts = {n.id: node_facts(n, names, analyze, verbose, own) for n in compiled.nodes}
+    if held_back:
+        facts[compiled.output]["held back"] = list(held_back)
     if format == "json":
         return [json.dumps(_nested(compiled, facts, compiled.output), ensure_ascii=False)]
     if format == "dot":
@@ -37,6 +42,7 @@ def explain(
     lines = [f"Maintenance: {compiled.maintenance}"]
     if compiled.options.on_close:
         lines.append("Emit: on window close")
+    lines.extend(held_back)
     _tree(compiled, facts, compiled.output, "", "", lines, set())
     return lines
 
@@ -86,6 +92,8 @@ def node_facts(
             facts["late rows"] = m.late_rows
         if m.null_event_times:
             facts["rows without event time"] = m.null_event_times
+        if m.ahead_rows:
+            facts["rows too far ahead"] = m.ahead_rows
         if m.errors:
             facts["errors"] = m.errors
     if verbose:
@@ -142,12 +150,7 @@ def _details(facts: dict[str, Any]) -> list[str]:
     if "steps" in facts:
         lines.append(
             f"{facts['rows in']} rows in, {facts['rows out']} out, {facts['steps']} steps, "
-            f"{facts['time ms']} ms"
-            + "".join(
-                f", {facts[k]} {k}"
-                for k in ("late rows", "rows without event time", "errors")
-                if k in facts
-            )
+            f"{facts['time ms']} ms" + "".join(f", {facts[k]} {k}" for k in COUNTED if k in facts)
         )
     if "watermark" in facts:
         if facts["state bytes"] or "state" in facts or "label" in facts:

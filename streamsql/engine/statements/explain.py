@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from streamsql.dialect.statements import (
 )
 from streamsql.engine.api import Result
 from streamsql.engine.catalog import check_runs
+from streamsql.engine.held_back import held_back
 from streamsql.engine.reads.access import State
 from streamsql.engine.reads.lookup import explained, with_lookups
 from streamsql.engine.reads.plans import freeze, scans
@@ -173,16 +175,20 @@ def explain_view(session: Session, relation: Relation, statement: Explain) -> li
     view = session.engine.views[relation.oid]
     if view.broken is not None:  # it has no circuit
         raise view.broken
-    return circuit_lines(session, view.compiled, statement)
+    why = held_back(session.engine, view.compiled) if statement.analyze else []
+    return circuit_lines(session, view.compiled, statement, why)
 
 
-def circuit_lines(session: Session, compiled: CompiledView, statement: Explain) -> list[str]:
-    """The circuit as text, JSON or DOT."""
+def circuit_lines(
+    session: Session, compiled: CompiledView, statement: Explain, why: Sequence[str] = ()
+) -> list[str]:
+    """The circuit as text, JSON or DOT. why: what holds its windows open."""
     from streamsql.runtime import explain
 
     return explain.explain(
         compiled, analyze=statement.analyze, verbose=statement.verbose, format=statement.format,
         relations={r.oid: r.name for r in session.catalog.relations.values()},
+        held_back=why,
     )  # fmt: skip
 
 

@@ -174,7 +174,7 @@ class WatermarkTracker:
         """Let the clock pass: idle partitions no longer hold back. True if the watermark rose, or
         the whole fell idle (or no longer is, its timeout being another one)."""
         rose = self._clock(now_us)
-        idle_us = self._idle_at()
+        idle_us = self.idle_at_us()
         if idle_us is not None and idle_us > now_us:
             idle_us = None
         if idle_us == self.state.idle_us:
@@ -182,7 +182,7 @@ class WatermarkTracker:
         self.state = replace(self.state, idle_us=idle_us)
         return True
 
-    def _idle_at(self) -> int | None:
+    def idle_at_us(self) -> int | None:
         """When it falls idle, or fell, if no more rows come."""
         timeout, state = self.policy.idle_timeout_us, self.state
         last_us = max((p.last_us for p in state.partitions.values()), default=state.begun_us)
@@ -225,7 +225,7 @@ class WatermarkTracker:
         if timeout is None:
             return None
         if not state.partitions or state.value == NO_WATERMARK:
-            return self._idle_at() if state.idle_us is None else None
+            return self.idle_at_us() if state.idle_us is None else None
         due = [p.last_us + timeout for p in state.partitions.values()]
         waiting = [d for d in due if d > now_us]
         if waiting:
