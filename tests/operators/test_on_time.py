@@ -256,3 +256,17 @@ def test_what_is_above_the_windows_knows_nothing_of_it() -> None:
     made = view("distinct", "rows", lateness=0, append_only=True, on_close=False)
     top = made.compiled.operators[-1]
     assert isinstance(top, Operator) and not top.useless
+
+
+def test_windows_that_lose_the_time_on_the_way_lose_no_rows() -> None:
+    """What recomputes its groups has no event time above: the windows close by none of it."""
+    sql = "SELECT ts, 1 AS k, entropy(v) AS m FROM t0 GROUP BY ts HAVING entropy(v) > 0"
+    tables = [timed(append_only=True) for _ in range(2)]
+    made = view_of(OUTER["tumble"].format(sql), tables, Options())
+    with keeping_everything():
+        whole = view_of(OUTER["tumble"].format(sql), tables, Options())
+    assert [n.label for n in made.compiled.nodes] == [n.label for n in whole.compiled.nodes]
+    for run in history(2, 40, append_only=True, hours=False):
+        assert made.step(run).num_rows == whole.step(run).num_rows
+        assert made.output == whole.output
+    assert not made.late and not frees(made)
