@@ -31,7 +31,9 @@ from streamsql.engine.ddl import (
     StartJob,
 )
 from streamsql.engine.definitions import watermark_policy
+from streamsql.engine.first_rows import nearest
 from streamsql.engine.layouts import Layout
+from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.storage.changelog import ChangeLog
@@ -253,7 +255,7 @@ class CatalogBuilder:
         """The first content: new nodes read the accumulated rows of those that were there."""
         engine = self.engine
         new_nodes = list(view.compiled.new_nodes)
-        known = self._known_rows(view.node, set(new_nodes), built)
+        known = self._known_rows(view, set(new_nodes), built)
         if not new_nodes:
             found = engine.circuit.accumulated(view.node, known, step)
             self._retell(view, built, known, step)
@@ -281,31 +283,24 @@ class CatalogBuilder:
                 stack += circuit.nodes[node].inputs
         left = [n for n in own if n not in passed and circuit.nodes[n].operator.retells]
         if left:
-            below = self._known_rows(view.node, set(own), built)
+            below = self._known_rows(view, set(own), built)
             listed = dict(below)
             for node in left:
                 if circuit.can_list(node, below):
                     listed[node] = circuit.accumulated(node, listed, step)
 
-    def _known_rows(self, node: int, new: set[int], built: Built) -> dict[int, Delta]:
+    def _known_rows(self, view: ViewState, new: set[int], built: Built) -> dict[int, Delta]:
         """Accumulated rows of the relations that the new nodes stand on, the nearest ones only."""
         unfilled = {oid for oid in built.views if oid not in built.fills}
+        node, views = view.node, {*self.engine.views, *built.views}
+        named = {s.relation_id for s in scans(view.compiled.plan)}
         by_node: dict[int, int] = {}
         for oid, at in {**self.engine.nodes, **built.nodes}.items():
-            if oid not in unfilled:
-                by_node.setdefault(at, oid)
-        known: dict[int, Delta] = {}
-        stack, seen = [node], {node}
-        while stack:
-            current = stack.pop()
-            if current in by_node and current not in new:
-                known[current] = self.rows_of(by_node[current], built)
-                continue
-            for below in self.engine.circuit.nodes[current].inputs:
-                if below not in seen:
-                    seen.add(below)
-                    stack.append(below)
-        return known
+            if oid not in unfilled and (at not in by_node or oid in named):
+                by_node[at] = oid
+        bases = {at for at, oid in by_node.items() if oid not in views}
+        found = nearest(self.engine.circuit, node, new, by_node, bases, named)
+        return {at: self.rows_of(oid, built) for at, oid in found}
 
     def rows_of(
         self,

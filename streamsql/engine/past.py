@@ -5,7 +5,7 @@ window above a join, a temporal join), or on the clock (now() as a value), is no
 rows that tables hold. For the relations under such views, and only for those, each tick leaves an
 entry: how many of their rows had come, and their watermark. Entries of one relation that follow
 each other are one entry, because how one relation's rows are cut into ticks has no say; not so
-where the clock has one.
+where the clock has one, or rows went.
 """
 
 from __future__ import annotations
@@ -170,8 +170,10 @@ class Past:
                 self._came(moved, oid, given.watermark, self._at[oid] + rows, rows)
         if tick.timers and not moved:
             moved[CLOCK] = [NO_WATERMARK, AS_IT_WAS]
+        # rows that go together are judged by the sessions as they were before all of them
+        went = any(c.retracted.num_rows for c in tick.changes)
         for oid, (watermark, idle) in moved.items():
-            self._add(tick, oid, watermark, idle, alone=len(moved) == 1)
+            self._add(tick, oid, watermark, idle, alone=len(moved) == 1 and not went)
 
     def _came(
         self, moved: dict[int, list[int]], oid: int, watermark: int, position: int, rows: int
@@ -183,7 +185,7 @@ class Past:
         self._at[oid] = position
 
     def _add(self, tick: Tick, oid: int, watermark: int, idle: int, *, alone: bool) -> None:
-        """One more entry; alone: no other relation moved in the tick."""
+        """One more entry; alone: no other relation moved in the tick, and no row went."""
         if idle != AS_IT_WAS:
             self._idle[oid] = idle
         plain = alone and oid != CLOCK and idle == AS_IT_WAS and not self._followed[oid]

@@ -23,6 +23,7 @@ from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.errors import StatementError
 from streamsql.core.logical_time import NO_WATERMARK
+from streamsql.engine.first_rows import nearest
 from streamsql.engine.layouts import Layout
 from streamsql.engine.needs import Bases, remembers
 from streamsql.engine.past import (
@@ -172,10 +173,7 @@ class Retrace:
         nodes |= {oid: v.compiled.output for oid, v in self.views.items() if v.compiled}
         options = compile_options(stage.relation)
         compiled = stage.compiled = compile_view(stage.plan, self.circuit, nodes, options)
-        known = {node: self._source_rows(node) for node in self.sources.values()}
-        for view in self.views.values():
-            assert view.compiled is not None
-            known[view.compiled.output] = self._view_rows(view, known)
+        known = self._known_rows(stage.plan, compiled)
         step = Step(stage.start.version, stage.start.now_us)
         first = _or_its_cause(lambda: compiled.start(step, known))
         stage.rows.apply(without_watermark(first))
@@ -184,6 +182,20 @@ class Retrace:
             if remembers(node.operator):
                 born = self.births.get(node.label)
                 self.exact = self.exact and born == (stage.relation.oid, stage.start.version)
+
+    def _known_rows(self, plan: LogicalPlan, compiled: CompiledView) -> dict[int, Delta]:
+        """As new views find them (see `CatalogBuilder._known_rows`)."""
+        known = {node: self._source_rows(node) for node in self.sources.values()}
+        bases = set(known)
+        shown = {v.compiled.output: v for v in self.views.values() if v.compiled}
+        read = {s.relation_id for s in scans(plan)}
+        named = {v.compiled.output for oid, v in self.views.items() if v.compiled and oid in read}
+        relations = {node: node for node in [*bases, *shown]}
+        new = set(compiled.new_nodes)
+        for node, _ in nearest(self.circuit, compiled.output, new, relations, bases, named):
+            if node in shown:
+                known[node] = self._view_rows(shown[node], known)
+        return known
 
     def _source_rows(self, node: int) -> Delta:
         for history in self.histories.values():

@@ -122,6 +122,10 @@ class Arrange(Operator):
         """Whether the tick's delta only adds rows, which will be stored as they come."""
         return all(d.weights is None for d in self._pending)
 
+    @property
+    def replays(self) -> bool:
+        return not self.frees
+
     def current(self, *inputs: Delta) -> Delta | None:
         if not self.frees and inputs and inputs[0].row_watermark is not None:
             return inputs[0]  # the same rows, and how late each of them was

@@ -233,11 +233,21 @@ class Join(Operator):
     def load(self, state: State) -> None:
         self.marks.load(state)
 
+    @property
+    def replays(self) -> bool:
+        return not any(self.marks.others)  # else no one knows how far the others were
+
     def current(self, *inputs: Delta) -> Delta | None:
-        a = inputs[0]
+        a, b = inputs
         if not a:
             return Delta.empty(self.schema)
         lanes, skip = self.left.lanes(a.batch)
+        judged = bool(self.event_times or self.closes)
+        if judged and b and a.row_watermark is not None and b.row_watermark is not None:
+            # as in the first tick of a new node: of the two rows of a pair the later one made it
+            pairs = match(lanes, skip, *self.right.lanes(b.batch))
+            with self.marks.retelling():
+                return drop_closed(Step(0, 0), self, self._both_changed(a, b, *pairs))
         position, row, weight = self.right.probe(lanes, skip)
         with self.marks.retelling():
             return self._left_changed(a, position, row, weight)

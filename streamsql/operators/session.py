@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,10 @@ from streamsql.operators.event_time import event_time_column, finite_times
 from streamsql.operators.groups import Groups
 from streamsql.operators.late import report_late
 from streamsql.operators.loops import sessions as loops
+from streamsql.operators.loops.pieces import close, judge
 from streamsql.operators.rounds import forget_marks
 from streamsql.operators.session_bounds import NO_TIME, SessionBounds
+from streamsql.operators.session_rows import Changed, Placed, within
 from streamsql.operators.time_window import closes_by, patience_us, window_facts
 from streamsql.operators.window_grid import us_text
 from streamsql.plan import nodes as plan
@@ -31,19 +32,6 @@ from streamsql.state.consolidate import consolidate
 
 TIME, PART, WIDTH = 2, 3, 4
 """Lanes of a stored row beside its weight (0) and stamp (1)."""
-
-
-class Changed(NamedTuple):
-    """Rows whose weight changed, by slot: partition, time, weight before and after."""
-
-    slots: Int64Array
-    parts: Int64Array
-    times: Int64Array
-    old: Int64Array
-    new: Int64Array
-
-    def only(self, mask: np.ndarray) -> Changed:
-        return Changed(*(a[mask] for a in self))
 
 
 class Session(Operator):
@@ -56,9 +44,13 @@ class Session(Operator):
     Input:    delta [n rows]; any weights; rows without an event time give nothing and are counted.
     Output:   the row's columns, window_start, window_end, window_time; consolidated.
     State:    every row, in order of (partition, time), and the bounds of every session; freed when
-              the watermark closes the session.
-    Cost:     O(changed rows x log rows + rows of the sessions whose bounds moved).
-    Errors:   a row (or retraction) within the gap of a closed session is late, and dropped.
+              the watermark closes the session, under `max` piece by piece.
+    Cost:     O(changed rows x log rows + rows of the sessions whose bounds moved); under `max` the
+              open rows of a chain of pieces are looked at, and those are put out whose piece moved.
+    Errors:   a row (or retraction) within the gap of a closed session is late, and dropped. Under
+              `max` a piece is final once the watermark has reached its end; a row is late if it
+              would change a closed piece, or its own would be closed; what is behind a closed piece
+              is cut anew from its end.
     """
 
     consolidates = True
@@ -74,7 +66,9 @@ class Session(Operator):
         self.longest_us = 0 if node.max_size is None else exact_us(node.max_size)
         self.partition_schema = input_schema.select(node.partition_by)
         self.needs_time = closes
-        self.bounds = SessionBounds(self.partition_schema, exact_us(node.size), lateness_us, closes)
+        self.bounds = SessionBounds(
+            self.partition_schema, exact_us(node.size), lateness_us, closes, self.longest_us
+        )
         self.rows = Groups(input_schema, range(len(input_schema)), WIDTH, exact=True)
         self.order = OrderedTree(3)
 
@@ -90,24 +84,24 @@ class Session(Operator):
                 step.null_event_times += int(times.size - np.count_nonzero(valid))
                 delta, times = delta.take(np.flatnonzero(valid)), times[valid]
             if self.bounds.doubtful(times, delta.row_watermark):
+                if self.longest_us:
+                    delta, times = self._whose_pieces_are_open(step, delta, times)
                 for rows in self._runs(delta):
-                    part = delta.take(rows)
-                    parts.append(
-                        self._judged(part, self._take(*self._on_time(step, part, times[rows])))
-                    )
+                    part, of = delta.take(rows), times[rows]
+                    if not self.longest_us:
+                        part, of = self._on_time(step, part, of)
+                    parts.append(self._judged(part, self._take(part, of)))
             else:
                 parts.append(self._take(delta, times))
         if self.bounds.closes:
-            self._close(min(step.input_watermarks, default=NO_WATERMARK))
+            freeing = self._close_pieces if self.longest_us else self._close
+            freeing(min(step.input_watermarks, default=NO_WATERMARK))
         return consolidate(concat(parts, self.schema))
 
     def _runs(self, delta: Delta) -> Iterator[Int64Array]:
-        """Stretches of entries of one sign, in their order; under `max`, where an insertion too may
-        make a session end earlier, also of one watermark."""
-        positive, marks = delta.weights_or_ones() > 0, delta.row_watermark
+        """Stretches of entries of one sign, in their order."""
+        positive = delta.weights_or_ones() > 0
         other = positive[1:] != positive[:-1]
-        if self.longest_us and marks is not None:
-            other = other | (marks[1:] != marks[:-1])
         yield from np.split(np.arange(positive.size), np.flatnonzero(other) + 1)
 
     def _judged(self, run: Delta, out: Delta) -> Delta:
@@ -139,6 +133,44 @@ class Session(Operator):
         bounds.forget_partitions(parts[late])
         return delta.take(kept), times[kept]
 
+    def _whose_pieces_are_open(
+        self, step: Step, delta: Delta, times: Int64Array
+    ) -> tuple[Delta, Int64Array]:
+        """Under `max`: without late entries, judged one after the other (`loops.pieces.judge`)."""
+        marks, bounds, weights = delta.row_watermark, self.bounds, delta.weights_or_ones()
+        assert marks is not None
+        parts = bounds.partition_slots(self._keys(delta))
+        slots, new_rows = self.rows.upsert(delta.batch)
+        self.rows.cells[slots[new_rows], TIME] = times[new_rows]
+        self.rows.cells[slots[new_rows], PART] = parts[new_rows]
+        touched = np.unique(parts)
+        # no row that is ahead of all these watermarks decides whether a piece is open
+        from_us, to_us = np.full(touched.size, NO_TIME), np.full(touched.size, int(marks.max()))
+        _, known, _ = self._span(touched, from_us, to_us)
+        rows = np.union1d(known, slots)
+        rows = rows[np.lexsort((self.rows.cells[rows, TIME], self.rows.cells[rows, PART]))]
+        cells = self.rows.gather(rows)
+        by_slot = np.argsort(rows)
+        places = by_slot[np.searchsorted(rows[by_slot], slots)]
+        begin = np.searchsorted(cells[:, PART], np.append(touched, touched[-1] + 1))
+        floor = bounds.floor[touched]
+        horizon = np.where(floor == NO_TIME, NO_TIME, floor + (bounds.gap_us + 1))
+        kept = np.empty(weights.size, np.int64)
+        judge(
+            np.searchsorted(touched, parts), places, times, weights, marks,
+            cells[:, TIME].copy(), cells[:, 0].copy(), begin, horizon,
+            bounds.gap_us, self.longest_us, bounds.lateness_us, kept,
+        )  # fmt: skip
+        self.rows.free(slots[new_rows])
+        late = np.flatnonzero(kept != weights)
+        if not late.size:
+            return delta, times
+        report_late(step, self, delta, late, times, self.input_schema, self.input_origins)
+        there = np.flatnonzero(kept)
+        bounds.forget_partitions(parts[late])
+        rest = delta.take(there)
+        return Delta(rest.batch, kept[there], rest.row_watermark, False), times[there]
+
     def _take(self, delta: Delta, times: Int64Array) -> Delta:
         """Take entries in that are on time; returns the change of the output."""
         if not delta:
@@ -159,8 +191,7 @@ class Session(Operator):
         moved = existed[self._moved(existed)]
         fresh = np.concatenate([alive[self._moved(alive)], made])
         out = [
-            *self._old_rows(moved, changed),
-            *self._new_rows(fresh),
+            *self._replaced(self._old_rows(moved, changed), self._new_rows(fresh)),
             *self._in_place(before, was_in, came, fresh, moved),
         ]
         bounds.release(touched[bounds.parent[touched] >= 0])
@@ -228,6 +259,7 @@ class Session(Operator):
         # the newest piece keeps the slot: it is where rows are expected next
         kept = sessions[of[newest]]
         bounds.first[kept], bounds.last[kept] = first[newest], last[newest]
+        bounds.expect(kept)
         rest = ~newest
         return bounds.make(parts[of[rest]], first[rest], last[rest])
 
@@ -249,11 +281,28 @@ class Session(Operator):
         return alive[~filled]
 
     # --- output --------------------------------------------------------------------------------
-    def _old_rows(self, moved: Int64Array, changed: Changed) -> list[Delta]:
-        """-1 for every row that was in a session whose bounds moved."""
+    def _replaced(self, old: Placed | None, new: Placed | None) -> list[Delta]:
+        """-1 for old rows, +1 for new ones. Under `max`, where all pieces of a chain are looked at,
+        only from the first cut that moved to where the cuts are the same again."""
+        if self.longest_us and old is not None and new is not None:
+            _, was, now = np.intersect1d(old.slots, new.slots, True, True)
+            same = np.ones(was.size, np.bool_)
+            for a, b in zip(old[1:], new[1:], strict=True):
+                same &= a[was] == b[now]
+            old = Placed(*(np.delete(a, was[same]) for a in old))
+            new = Placed(*(np.delete(a, now[same]) for a in new))
+        out = []
+        if old is not None:
+            out.append(self._delta(old.slots, -old.weights, old.start, old.end))
+        if new is not None:
+            out.append(self._delta(*new))
+        return out
+
+    def _old_rows(self, moved: Int64Array, changed: Changed) -> Placed | None:
+        """Every row that was in a session whose bounds moved."""
         b = self.bounds
         if not moved.size:
-            return []
+            return None
         parts, first, last = b.part_of[moved], b.old_first[moved], b.old_last[moved]
         which, slots, times = self._span(parts, first, last)
         weights = self.rows.cells[slots, 0].copy()
@@ -265,7 +314,7 @@ class Session(Operator):
             weights[hit] = changed.old[by_slot][at][hit]
         # rows that went are in the order no more
         went = changed.only(changed.new == 0)
-        inside, session = _within(went, parts, first, last)
+        inside, session = within(went, parts, first, last)
         which = np.concatenate([which, session])
         slots = np.concatenate([slots, went.slots[inside]])
         times = np.concatenate([times, went.times[inside]])
@@ -273,15 +322,15 @@ class Session(Operator):
         order = np.lexsort((times, which))
         rows = weights[order] > 0
         order = order[rows]
-        return [self._with_bounds(which[order], slots[order], times[order], -weights[order])]
+        return self._with_bounds(which[order], slots[order], times[order], weights[order])
 
-    def _new_rows(self, fresh: Int64Array) -> list[Delta]:
-        """+1 for every row that is in a session with new bounds."""
+    def _new_rows(self, fresh: Int64Array) -> Placed | None:
+        """Every row that is in a session with new bounds."""
         b = self.bounds
         if not fresh.size:
-            return []
+            return None
         which, slots, times = self._span(b.part_of[fresh], b.first[fresh], b.last[fresh])
-        return [self._with_bounds(which, slots, times, self.rows.cells[slots, 0])]
+        return self._with_bounds(which, slots, times, self.rows.cells[slots, 0])
 
     def _in_place(
         self, before: Changed, was_in: Int64Array, came: Changed,
@@ -307,11 +356,11 @@ class Session(Operator):
 
     def _with_bounds(
         self, group: Int64Array, slots: Int64Array, times: Int64Array, weights: Int64Array
-    ) -> Delta:
+    ) -> Placed:
         """Rows in order of (group, time) with the bounds that follow from their times."""
         start, end = np.empty(times.size, np.int64), np.empty(times.size, np.int64)
         loops.pieces(group, times, self.bounds.gap_us, self.longest_us, start, end)
-        return self._delta(slots, weights, start, end)
+        return Placed(slots, weights, start, end)
 
     def _delta(
         self, slots: Int64Array, weights: Int64Array, start: Int64Array, end: Int64Array
@@ -335,12 +384,30 @@ class Session(Operator):
         self.rows.free(slots)
         b.release(closed)
 
+    def _close_pieces(self, watermark: int) -> None:
+        """Under `max`: free the pieces that the watermark closes, and their rows."""
+        b = self.bounds
+        found = b.due(watermark)
+        if found.size:
+            parts, bound = b.part_of[found], watermark - b.lateness_us
+            last = np.minimum(b.last[found], bound + b.gap_us)
+            which, slots, times = self._span(parts, b.first[found], last)
+            closed = np.zeros(slots.size, np.bool_)
+            start, floor = np.full((2, found.size), NO_TIME)
+            close(which, times, b.gap_us, self.longest_us, bound, closed, start, floor)
+            keys = np.column_stack([parts[which], times, slots])[closed]
+            self.order.add(keys, np.full(len(keys), -1))
+            self.rows.free(slots[closed])
+            b.shorten(found, start, floor)
+        b.forget(watermark)
+
     # --- the rest of the contract --------------------------------------------------------------
     def current(self, *inputs: Delta) -> Delta | None:
         keys, _ = self.order.dump()
         slots = keys[:, 2].copy()
         weights = self.rows.cells[slots, 0]
-        return self._with_bounds(keys[:, 0].copy(), slots, keys[:, 1].copy(), weights)
+        placed = self._with_bounds(keys[:, 0].copy(), slots, keys[:, 1].copy(), weights)
+        return self._delta(*placed)
 
     def save(self) -> State:
         return {
@@ -379,26 +446,6 @@ class Session(Operator):
             "detail": f"gap {us_text(self.bounds.gap_us)}"
             + (f", at most {us_text(self.longest_us)}" if self.longest_us else ""),
         }
-
-
-def _within(
-    rows: Changed, parts: Int64Array, first: Int64Array, last: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """(rows that lie in a span, the span of each); spans do not overlap."""
-    if not rows.slots.size or not parts.size:
-        nothing = np.empty(0, np.int64)
-        return nothing, nothing
-    order = np.lexsort((first, parts))
-    keys = list(zip(parts[order].tolist(), first[order].tolist(), strict=True))
-    inside, spans = [], []
-    import bisect
-
-    for i, key in enumerate(zip(rows.parts.tolist(), rows.times.tolist(), strict=True)):
-        at = bisect.bisect_right(keys, key) - 1
-        if at >= 0 and keys[at][0] == key[0] and key[1] <= last[order[at]]:
-            inside.append(i)
-            spans.append(int(order[at]))
-    return np.array(inside, np.int64), np.array(spans, np.int64)
 
 
 def lower(node: plan.TimeWindow, build: Builder) -> int | None:

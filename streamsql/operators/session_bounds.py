@@ -38,12 +38,16 @@ class SessionBounds:
 
     gap_us: neighbours at most that far apart are one session. lateness_us: allowed lateness.
     closes: whether the watermark closes sessions; then rows are judged and partitions forgotten.
+    longest_us: where a session is cut (`max`; 0 = nowhere). What is listed here are whole chains of
+    such pieces; a chain that begins to close is `shorten`ed by the pieces that are final.
     """
 
     def __init__(
-        self, partition_schema: Schema, gap_us: int, lateness_us: int, closes: bool
-    ) -> None:
+        self, partition_schema: Schema, gap_us: int, lateness_us: int, closes: bool,
+        longest_us: int = 0,
+    ) -> None:  # fmt: skip
         self.gap_us = gap_us
+        self.longest_us = longest_us
         self.lateness_us = lateness_us
         self.closes = closes
         self.partitions = Groups(partition_schema, range(len(partition_schema)), 2)
@@ -124,9 +128,16 @@ class SessionBounds:
         loops.resolve(out, self.parent)
         touched = touched[: self.numbers[loops.TOUCHED]]
         if self.closes:
-            new = touched[(self.old_first[touched] == NO_TIME) & (self.parent[touched] < 0)]
-            self.queue.push(self._close_us(new), new)
+            new = self.parent[touched] < 0
+            if not self.longest_us:  # else an earlier row makes the first piece end earlier
+                new &= self.old_first[touched] == NO_TIME
+            self.expect(touched[new])
         return out, touched
+
+    def expect(self, slots: Int64Array) -> None:
+        """Note when sessions close whose bounds are other ones now."""
+        if self.closes:
+            self.queue.push(self._close_us(slots), slots)
 
     def doubtful(self, times: Int64Array, marks: Int64Array | None) -> bool:
         """Whether some row may be late."""
@@ -215,8 +226,7 @@ class SessionBounds:
         self.first[slots], self.last[slots], self.parent[slots] = first, last, loops.NONE
         self.stamp[slots] = 0
         loops.relink(parts, slots, self.head, self.first, self.older, self.newer, self.part_of)
-        if self.closes:
-            self.queue.push(self._close_us(slots), slots)
+        self.expect(slots)
         return slots
 
     def remove(self, slots: Int64Array) -> None:
@@ -237,33 +247,61 @@ class SessionBounds:
 
     # --- time ----------------------------------------------------------------------------------
     def _close_us(self, slots: Int64Array) -> Int64Array:
-        return self.last[slots] + (self.gap_us + self.lateness_us)
+        """When a session, or its first piece, closes."""
+        end = self.last[slots] + self.gap_us
+        if self.longest_us:
+            end = np.minimum(end, self.first[slots] + self.longest_us)
+        return end + self.lateness_us
+
+    def due(self, watermark: int) -> Int64Array:
+        """Sessions that the watermark closes, at least their first pieces."""
+        _, slots = self.queue.pop(watermark)
+        if not slots.size:
+            return slots
+        slots = np.unique(slots[self.parent[slots] < 0])
+        due = self._close_us(slots)
+        later = due > watermark  # rows have come since
+        self.queue.push(due[later], slots[later])
+        return slots[~later]
 
     def close(self, watermark: int) -> Int64Array:
         """Sessions that the watermark closes, oldest end first; they leave their lists, but their
         slots stay until `release`."""
-        times, slots = self.queue.pop(watermark)
-        found = slots
-        if slots.size:
-            alive = self.parent[slots] < 0
-            times, slots = times[alive], slots[alive]
-            due = self._close_us(slots)
-            later = due > watermark  # rows have come since
-            self.queue.push(due[later], slots[later])
-            found = np.unique(slots[(due >= times) & ~later])
+        found = self.due(watermark)
         if found.size:
             found = found[np.argsort(self.last[found], kind="stable")]
             self._unlink(found)
-            parts = np.unique(self.part_of[found])
-            parts = parts[self.head[parts] < 0]
-            self.idle.push(self._forget_us(parts), parts)
-        self._forget(watermark)
+            self._await_forgetting(self.part_of[found])
+        self.forget(watermark)
         return found
 
+    def shorten(self, slots: Int64Array, start: Int64Array, floor: Int64Array) -> None:
+        """The first pieces of these sessions are closed.
+
+        start: int64[n], the first row that is left, or NO_TIME = none is, and the session goes.
+        floor: int64[n], what the rows that belong to the closed pieces are at most `gap` above.
+        """
+        rest = start != NO_TIME
+        self.first[slots[rest]] = start[rest]
+        self.expect(slots[rest])
+        parts, gone = self.part_of[slots], slots[~rest]
+        self.remove(gone)
+        self.release(gone)
+        np.maximum.at(self.floor, parts, floor)
+        self._await_forgetting(parts)
+
+    def _await_forgetting(self, parts: Int64Array) -> None:
+        parts = np.unique(parts)
+        parts = parts[self.head[parts] < 0]
+        self.idle.push(self._forget_us(parts), parts)
+
     def _forget_us(self, parts: Int64Array) -> Int64Array:
+        """From when on every row below the floor is late by itself, whatever it is near."""
+        if self.longest_us:  # its piece starts at it, or before it
+            return self.floor[parts] + (self.gap_us + 1 + self.longest_us + self.lateness_us)
         return self.floor[parts] + (FORGET_GAPS * self.gap_us + self.lateness_us)
 
-    def _forget(self, watermark: int) -> None:
+    def forget(self, watermark: int) -> None:
         """Forget partitions whose last session closed long ago."""
         times, parts = self.idle.pop(watermark)
         if not parts.size:

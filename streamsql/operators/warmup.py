@@ -11,6 +11,7 @@ from streamsql.kernels.warmup import Exercise
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.folding import make_folding
 from streamsql.operators.groups import batch_keys
+from streamsql.operators.loops import pieces
 from streamsql.operators.over_warmup import over
 from streamsql.operators.word_program import WordProgram
 
@@ -67,9 +68,18 @@ def _words() -> None:
     program.run([pa.array([1, None])], 2)
 
 
+def _pieces() -> None:
+    """One row, and the piece that it is."""
+    one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
+    begin = np.array([0, 1])
+    pieces.judge(none, none, one, one, one, one, none, begin, none, 1, 1, 0, one)
+    pieces.close(none, none, 1, 1, 0, np.zeros(1, np.bool_), one, one)
+
+
 EXERCISES: tuple[Exercise, ...] = (
     ("keys of a batch", _keys_of_a_batch),
     ("accumulators", _aggregates),
     ("words", _words),
     ("rows of OVER", over),
+    ("pieces of sessions", _pieces),
 )

@@ -186,11 +186,13 @@ class Life:
 
     def sessions(self) -> Made:
         gap = self.draw.choice([2, 4, 7]) * self.unit
+        longest = self.draw.choice([None, gap, 2 * gap, 3 * gap])
+        most = "" if longest is None else f", max => {span(longest)}"
         query = (
-            f"SELECT k, window_start, window_end, {AGGREGATES} FROM "
-            f"SESSION(a PARTITION BY k, ts, {span(gap)}) GROUP BY k, window_start, window_end"
+            f"SELECT k, window_start, window_end, {AGGREGATES} FROM SESSION(a PARTITION BY k, ts, "
+            f"{span(gap)}{most}) GROUP BY k, window_start, window_end"
         )
-        return query, lambda c, late: model.Sessions(c, late, gap=gap), ("a",)
+        return query, lambda c, late: model.Sessions(c, late, gap=gap, longest=longest), ("a",)
 
     def tumble(self) -> tuple[str, Grid]:
         size = self.draw.choice([5, 10]) * self.unit

@@ -298,20 +298,31 @@ class WindowOnWindow(Windowed):
 
 @dataclass
 class Sessions(View):
-    """SESSION PARTITION BY k. A row at most `gap` from a closed session belongs to it."""
+    """SESSION PARTITION BY k, cut at its start + longest. A row belongs to a closed session if it
+    would change it."""
 
     gap: int = SECOND
+    longest: int | None = None
     rows: list[Row] = field(default_factory=list)
 
-    def sessions(self, k: int) -> list[list[Row]]:
-        """The sessions of a key, in order."""
+    def sessions(self, k: int, more: tuple[Row, ...] = ()) -> list[list[Row]]:
+        """The sessions of a key, in order; with more rows."""
         found: list[list[Row]] = []
-        for row in sorted((r for r in self.rows if r.k == k), key=lambda r: r.ts or 0):
-            if found and row.ts - found[-1][-1].ts <= self.gap:
+        rows = [*self.rows, *more]
+        for row in sorted((r for r in rows if r.k == k), key=lambda r: r.ts or 0):
+            if found and row.ts - found[-1][-1].ts <= self.gap and self._is_uncut(found[-1], row):
                 found[-1].append(row)
             else:
                 found.append([row])
         return found
+
+    def _is_uncut(self, session: list[Row], row: Row) -> bool:
+        return self.longest is None or row.ts - session[0].ts < self.longest
+
+    def end(self, session: list[Row]) -> int:
+        """Where it ends, and the watermark closes it."""
+        end = session[-1].ts + self.gap
+        return end if self.longest is None else min(end, session[0].ts + self.longest)
 
     def take(self, event: Event, others: dict[str, int]) -> None:
         row, ts = event.row, event.row.ts
@@ -336,21 +347,22 @@ class Sessions(View):
                 self.rows.remove(event.row)
 
     def _is_late(self, event: Event) -> bool:
-        row, last = event.row, event.row.ts
-        if event.weight < 0 and row not in self.rows:
+        row = event.row
+        before = self.sessions(row.k)
+        if event.weight < 0:
+            own = [s for s in before if row in s]
+            return not own or self.is_closed(self.end(own[0]), event.mark)
+        after = self.sessions(row.k, (row,))
+        own = [s for s in after if row in s]
+        if self.is_closed(self.end(own[0]), event.mark):
             return True
-        for session in self.sessions(row.k):
-            if session[0].ts - self.gap <= row.ts <= session[-1].ts + self.gap:
-                if self.is_closed(session[-1].ts + self.gap, event.mark):
-                    return True
-                last = max(last, session[-1].ts)
-        return self.is_closed(last + self.gap, event.mark)
+        return any(s not in after for s in before if self.is_closed(self.end(s), event.mark))
 
     def answer(self, marks: dict[str, int]) -> Answer:
         found: Answer = Counter()
         for k in {r.k for r in self.rows}:
             for session in self.sessions(k):
-                end = session[-1].ts + self.gap
+                end = self.end(session)
                 if not self.on_close or self.is_closed(end, marks["a"]):
                     found[k, session[0].ts, end, *summed(session)] += 1
         return found
