@@ -41,11 +41,7 @@ CREATE RECURSIVE VIEW: a view that reads itself
 CREATE MATERIALIZED VIEW: a query whose result is always up to date
     CREATE [ OR REPLACE ] MATERIALIZED VIEW [ IF NOT EXISTS ] name [ (columns) ] [ WITH (…) ]
     AS query [ EMIT IMMEDIATELY | EMIT ON WINDOW CLOSE ]
-    options: on_error = 'skip' | 'null' | 'fail', state_ttl = '1 day'
-
-CREATE SINK: changes go out
-    CREATE SINK name [ INTO table ] { FROM view | AS query }
-    WITH (connector = …, type = 'append-only' | 'upsert', …) FORMAT … ENCODE …
+    options: on_error = 'skip' | 'null' | 'fail', retention = '1 day'
 
 CREATE INDEX: an index
     CREATE INDEX [ IF NOT EXISTS ] name ON relation (expr, …) [ INCLUDE (column, …) ]
@@ -113,17 +109,17 @@ CANCEL JOB: stop views that are being made in the background
     CANCEL { JOB | JOBS } number, …
 
 DROP | TERMINATE: remove an object
-    DROP { TABLE | SOURCE | VIEW | MATERIALIZED VIEW | SINK | INDEX | SCHEMA | SUBSCRIPTION }
+    DROP { TABLE | SOURCE | VIEW | MATERIALIZED VIEW | INDEX | SCHEMA | SUBSCRIPTION }
     [ IF EXISTS ] name, … [ CASCADE ]
 
 ALTER | PAUSE | RESUME: change an object
-    ALTER { TABLE | MATERIALIZED VIEW | SOURCE | SINK } name
+    ALTER { TABLE | MATERIALIZED VIEW | SOURCE } name
       { RENAME TO name | RENAME COLUMN a TO b | SET (…) | SUSPEND | RESUME
         | ADD COLUMN … | DROP COLUMN name | SWAP WITH name }
     PAUSE name, RESUME name: ALTER … SUSPEND and RESUME in ksqlDB's words
 
 SHOW | LIST: lists, definitions, settings
-    SHOW { TABLES | SOURCES | VIEWS | MATERIALIZED VIEWS | SINKS | INDEXES | JOBS
+    SHOW { TABLES | SOURCES | VIEWS | MATERIALIZED VIEWS | INDEXES | JOBS
            | SUBSCRIPTIONS | SCHEMAS | FUNCTIONS | PROCESSLIST } [ LIKE 'pattern' ]
     SHOW COLUMNS FROM relation
     SHOW CREATE { TABLE | VIEW | MATERIALIZED VIEW | SOURCE | INDEX | SUBSCRIPTION } name

@@ -55,13 +55,15 @@ def relation_names(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
 
 
 def _verbose(node: Node, said: Mapping[str, str], own: frozenset[int]) -> dict[str, Any]:
-    """How the node saves work: what it adds up first, that its rows are only ever added, and who
-    else reads it."""
+    """How the node saves work: what it adds up first, whether rows are only ever added to what it
+    gives and is given, and who else reads it."""
     facts: dict[str, Any] = {}
     if said.get("how"):
         facts["how"] = said["how"]
     if node.operator.append_only:
         facts["append only"] = True
+    if said.get("state") and node.sources and all(n.operator.append_only for n in node.sources):
+        facts["append only input"] = True
     others = sum(1 for consumer, _ in node.consumers if consumer not in own)
     if others and own:
         facts["shared"] = others
@@ -142,8 +144,10 @@ def _details(facts: dict[str, Any]) -> list[str]:
         lines.append(f"keeps {facts['state']}{freed}")
     if "how" in facts:
         lines.append(f"how: {facts['how']}")
+    if facts.get("append only input"):
+        lines.append("rows come in and never go, so that nothing is kept for retractions")
     if facts.get("append only"):
-        lines.append("append only: rows come and never go, so that nothing is kept for retractions")
+        lines.append("append only: no row that it gives is ever taken back")
     if "shared" in facts:
         readers = "operator" if facts["shared"] == 1 else "operators"
         lines.append(f"shared: {facts['shared']} {readers} of other views read it too")

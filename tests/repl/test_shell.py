@@ -289,7 +289,7 @@ def test_help_has_every_statement_that_there_is() -> None:
         "STREAM", "CONNECTOR", "DEFAULT INDEX", "DYNAMIC TABLE", "MATERIALIZED TABLE", "SOURCE TABLE",
         "SOURCE STREAM", "SOURCE CONNECTOR", "SINK CONNECTOR",
     }  # fmt: skip
-    kinds = {" ".join(words) for words, _ in CREATES} - foreign
+    kinds = {" ".join(words) for words, _ in CREATES} - foreign - {"SINK"}  # which is refused
     assert {f"CREATE {kind}" for kind in kinds} - names == set()
 
 

@@ -147,6 +147,36 @@ def test_verbose_says_what_grows_only_and_what_is_shared() -> None:
         assert any("1 operator of other views read it too" in line for line in shared)
 
 
+def test_verbose_claims_no_state_for_retractions_only_where_none_come_in() -> None:
+    given = "append only: no row that it gives is ever taken back"
+    kept = "rows come in and never go, so that nothing is kept for retractions"
+    sql = (
+        "EXPLAIN (VERBOSE) CREATE MATERIALIZED VIEW x AS SELECT window_start, max(v) FROM "
+        "TUMBLE({}, at, INTERVAL '1 minute') GROUP BY window_start {}"
+    )
+
+    def of_aggregate(table: str, emit: str) -> list[str]:
+        told = [row[0] for row in db.execute(sql.format(table, emit)).fetchall()]
+        end = next(i for i, line in enumerate(told) if "└─" in line)
+        assert any("ggregate: " in line for line in told[:end])
+        return [line.strip(" │") for line in told[:end]]
+
+    with streamsql.connect() as db:
+        for name, only in (("e", "APPEND ONLY"), ("t", "")):
+            db.execute(f"CREATE TABLE {name} (v INT, at TIMESTAMP, WATERMARK FOR at AS at) {only}")
+        changing = of_aggregate("t", "EMIT ON WINDOW CLOSE")
+        assert any("its values in order" in line for line in changing)
+        assert given in changing
+        assert kept not in changing
+        growing = of_aggregate("e", "EMIT ON WINDOW CLOSE")
+        assert not any("its values in order" in line for line in growing)
+        assert given in growing
+        assert kept in growing
+        assert given not in of_aggregate("e", "")
+        assert kept in of_aggregate("e", "")
+        assert not {given, kept} & set(of_aggregate("t", ""))
+
+
 def test_json_nests_and_dot_has_an_edge_for_every_input() -> None:
     compiled = view_of("SELECT t0.k FROM t0 JOIN t1 ON t0.k = t1.k", [T0, T1]).compiled
     (text,) = explain(compiled, format="json")

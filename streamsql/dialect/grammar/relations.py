@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from streamsql.core.errors import SqlSyntaxError
 from streamsql.dialect.grammar.expressions import SUM, ExpressionGrammar
 from streamsql.dialect.grammar.records import as_subquery
-from streamsql.dialect.grammar.time_windows import TimeWindowGrammar
+from streamsql.dialect.grammar.time_windows import TimeWindowGrammar, misspelt
 from streamsql.dialect.keywords import NOT_FUNCTION, NOT_TABLE_ALIAS
 from streamsql.dialect.lexer import Kind, Token
 from streamsql.dialect.nodes import WindowTvf
@@ -259,7 +260,11 @@ class RelationGrammar(ExpressionGrammar, TimeWindowGrammar):
         return table if table.args.get("ordinality") else as_subquery(table)
 
     def _bare_call(self) -> exp.Expression:
-        return self.special_call(self.token) or self.call()
+        token = self.token
+        try:
+            return self.special_call(token) or self.call()
+        except SqlSyntaxError as error:  # TABLE t, PARTITION BY: they stand in windows alone
+            raise (misspelt(token.value, token.start) or error) from None
 
     def _table_function(self, token: Token) -> exp.Expression:
         """Flink's TABLE( f(…) )."""

@@ -8,11 +8,12 @@ ksqlDB:      FROM s WINDOW HOPPING (SIZE 1 MINUTE, ADVANCE BY 10 SECONDS)
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from streamsql.core.errors import SqlSyntaxError, StatementError
+from streamsql.core.errors import SqlSyntaxError, StatementError, UndefinedFunction
 from streamsql.dialect.grammar.cursor import Cursor
 from streamsql.dialect.intervals import interval_parts, interval_text, kept_parts
 from streamsql.dialect.lexer import Kind, Token
@@ -33,6 +34,18 @@ _ARGUMENT_NAMES = {
     "SLIDE": "slide", "HOP": "slide", "STEP": "slide",
     "OFFSET": "offset", "MAX": "max", "TZ": "tz", "TIMEZONE": "tz",
 }  # fmt: skip
+
+
+def misspelt(name: str, position: int | None) -> UndefinedFunction | None:
+    """The error (42883) of a function in FROM that does not exist, if a time window is meant."""
+    close = difflib.get_close_matches(name.lower(), POSITIONAL, n=1, cutoff=0.75)
+    if not close or name.lower() in POSITIONAL:
+        return None
+    return UndefinedFunction(
+        f"function {name.lower()} does not exist",
+        position=position,
+        hint=f"Perhaps you meant {close[0].upper()}.",
+    )
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamsql.core.errors import InvalidParameterValue
+from streamsql.dialect.hints import alone
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Explain, Statement
 
@@ -47,6 +48,7 @@ def parse_explain(parser: Parser) -> Statement:
         parser.accept_sequence("MATERIALIZED", "VIEW")
         view = parser.object_name()
     else:
+        _refuse_bare_name(parser, options)
         inner = parser.statement()
     return Explain(
         statement=inner,
@@ -54,6 +56,20 @@ def parse_explain(parser: Parser) -> Statement:
         verbose=options.verbose,
         format=options.format,
         materialized_view=view,
+    )
+
+
+def _refuse_bare_name(parser: Parser, options: _Options) -> None:
+    """EXPLAIN v, EXPLAIN VIEW v: a name where a statement is to stand. Raises: SqlSyntaxError."""
+    from streamsql.dialect.registry import PARSERS
+
+    name = None if parser.token.key in PARSERS else alone(parser)
+    if name is None:
+        return
+    said = [word for word, on in (("ANALYZE", options.analyze), ("VERBOSE", options.verbose)) if on]
+    words = " ".join(["EXPLAIN", *said])
+    raise parser.error(
+        hint=f"Write {words} MATERIALIZED VIEW {name}, or {words} SELECT … for the plan of a query."
     )
 
 

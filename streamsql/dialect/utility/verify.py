@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from streamsql.core.errors import InvalidParameterValue
 from streamsql.dialect.dialects import dialect_named
+from streamsql.dialect.hints import alone
 from streamsql.dialect.parser import Parser
 from streamsql.dialect.statements import Statement, Translate, Verify
 
 
 def parse_verify(parser: Parser) -> Statement:
     """VERIFY MATERIALIZED VIEW v."""
-    parser.expect("VERIFY", "MATERIALIZED", "VIEW")
+    parser.expect("VERIFY")
+    name = alone(parser)
+    if name is not None:
+        raise parser.error(hint=f"Write VERIFY MATERIALIZED VIEW {name}.")
+    parser.expect("MATERIALIZED", "VIEW")
     return Verify(name=parser.object_name())
 
 

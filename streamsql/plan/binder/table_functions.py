@@ -15,6 +15,7 @@ from streamsql.core.errors import (
 )
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT, INTEGER, array_of
+from streamsql.dialect.grammar.time_windows import misspelt
 from streamsql.functions.coerce import coerce
 from streamsql.functions.expressions import (
     TRUE,
@@ -23,6 +24,7 @@ from streamsql.functions.expressions import (
     Subquery,
     column,
 )
+from streamsql.functions.registry import functions
 from streamsql.functions.resolve import (
     is_aggregate,
     is_set_returning,
@@ -31,7 +33,7 @@ from streamsql.functions.resolve import (
     resolve_set_returning,
 )
 from streamsql.plan.binder.arguments import bind_arguments
-from streamsql.plan.binder.calls import CallSyntax, read_call
+from streamsql.plan.binder.calls import TYPE_FUNCTIONS, CallSyntax, read_call
 from streamsql.plan.binder.env import Env, FromItem, position_of
 from streamsql.plan.binder.expressions import ExprBinder
 from streamsql.plan.binder.joins import JoinSyntax, combine
@@ -154,6 +156,10 @@ def _bind_call(binder: ExprBinder, call: CallSyntax) -> list[tuple[str, tuple[Ex
         raise refuse_aggregate(replace(binder, clause="functions in FROM"), position)
     if is_window(name):
         raise WrongObjectType(f"window function {name} requires an OVER clause", position=position)
+    if not (is_set_returning(name) or name in functions() or name in TYPE_FUNCTIONS):
+        window = misspelt(name, position)
+        if window is not None:  # before its arguments, which are a relation and its columns
+            raise window
     args = bind_arguments(binder, name, call.args, position)
     if name == "unnest" and len(args) > 1:
         return [resolve_set_returning(name, [a], position) for a in args]
