@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.pq import Format, PGresult
 
 import streamsql
 
@@ -42,6 +43,14 @@ def blocks(page: str = "README.md") -> list[Block]:
     return out
 
 
+def shown(result: PGresult) -> list[str]:
+    """The rows as psql shows them: the server's texts, nothing for NULL."""
+    columns = range(result.nfields)
+    assert all(result.fformat(column) == Format.TEXT for column in columns)
+    rows = [[result.get_value(row, c) or b"" for c in columns] for row in range(result.ntuples)]
+    return [" | ".join(value.decode() for value in row).rstrip() for row in rows]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_page_has_no_other_kinds_of_block(page: str) -> None:
     assert {b.language for b in blocks(page)} <= {"sh", "sql", "python"}
@@ -63,8 +72,7 @@ def test_sql_of_the_page_answers_what_it_says(page: str) -> None:
                     for statement in re.split(r";$", block.text.strip(), flags=re.M):
                         if statement.strip():  # one by one, as psql sends what is typed
                             cursor = connection.execute(statement.encode())
-                            rows = cursor.fetchall() if cursor.description else []
-                            lines += [" | ".join(str(v) for v in row) for row in rows]
+                            lines += shown(cursor.pgresult) if cursor.description else []
                     if block.answer is not None:
                         assert "\n".join(lines) == block.answer, block.text
         finally:
