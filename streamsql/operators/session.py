@@ -121,17 +121,40 @@ class Session(Operator):
         marks, bounds = delta.row_watermark, self.bounds
         assert marks is not None
         parts = bounds.partition_slots(self._keys(delta))
-        late = bounds.late_inserts(parts, times, marks) if delta.weights_or_ones()[0] > 0 else (
-            bounds.late_deletes(parts, times, marks)
-        )  # fmt: skip
-        if not bool(late.any()):
+        weights = delta.weights_or_ones()
+        if weights[0] > 0:
+            kept = np.where(bounds.late_inserts(parts, times, marks), 0, weights)
+        else:
+            kept = np.where(bounds.late_deletes(parts, times, marks), 0, weights)
+            kept = self._there(delta, kept)
+        return self._kept(step, delta, times, parts, kept)
+
+    def _there(self, delta: Delta, weights: Int64Array) -> Int64Array:
+        """How much of these retractions (weights <= 0) is of rows that are here: a session may have
+        grown over the time of a row that was late."""
+        slots, new_rows = self.rows.upsert(delta.batch)
+        order = np.argsort(slots, kind="stable")
+        of, need = slots[order], -weights[order]
+        taken = np.cumsum(need) - need
+        first = np.append(True, of[1:] != of[:-1])
+        taken -= np.maximum.accumulate(np.where(first, taken, 0))
+        kept = np.empty(weights.size, np.int64)
+        kept[order] = -np.clip(self.rows.cells[of, 0] - taken, 0, need)
+        self.rows.free(slots[new_rows])
+        return kept
+
+    def _kept(
+        self, step: Step, delta: Delta, times: Int64Array, parts: Int64Array, kept: Int64Array
+    ) -> tuple[Delta, Int64Array]:
+        """Entries with so much of their weights; the rest is late."""
+        late = np.flatnonzero(kept != delta.weights_or_ones())
+        if not late.size:
             return delta, times
-        report_late(
-            step, self, delta, np.flatnonzero(late), times, self.input_schema, self.input_origins
-        )
-        kept = np.flatnonzero(~late)
-        bounds.forget_partitions(parts[late])
-        return delta.take(kept), times[kept]
+        report_late(step, self, delta, late, times, self.input_schema, self.input_origins)
+        there = np.flatnonzero(kept)
+        self.bounds.forget_partitions(parts[late])
+        rest = delta.take(there)
+        return Delta(rest.batch, kept[there], rest.row_watermark), times[there]
 
     def _whose_pieces_are_open(
         self, step: Step, delta: Delta, times: Int64Array
@@ -162,14 +185,7 @@ class Session(Operator):
             bounds.gap_us, self.longest_us, bounds.lateness_us, kept,
         )  # fmt: skip
         self.rows.free(slots[new_rows])
-        late = np.flatnonzero(kept != weights)
-        if not late.size:
-            return delta, times
-        report_late(step, self, delta, late, times, self.input_schema, self.input_origins)
-        there = np.flatnonzero(kept)
-        bounds.forget_partitions(parts[late])
-        rest = delta.take(there)
-        return Delta(rest.batch, kept[there], rest.row_watermark, False), times[there]
+        return self._kept(step, delta, times, parts, kept)
 
     def _take(self, delta: Delta, times: Int64Array) -> Delta:
         """Take entries in that are on time; returns the change of the output."""

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import streamsql
 from tests.event_time.lives import Life, Made
 
 DEEP = os.environ.get("STREAMSQL_DEEP") == "1"
@@ -50,3 +51,20 @@ def test_pieces_of_sessions_are_final_once_they_are_closed(seed: int) -> None:
             pytest.fail(f"seed {seed}:\n{said}\n{wrong}", pytrace=False)
     finally:
         life.db.close()
+
+
+@pytest.mark.parametrize("most", ["", ", max => INTERVAL '60 s'"])
+def test_late_row_goes_from_below_a_session_that_has_grown_over_its_time(most: str) -> None:
+    with streamsql.connect() as db:
+        db.execute("CREATE TABLE t (k INT, ts TIMESTAMP, note TEXT, WATERMARK FOR ts AS ts)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT k, window_start, count(*) AS n FROM SESSION(t "
+            f"PARTITION BY k, ts, INTERVAL '10 s'{most}) GROUP BY k, window_start, window_end"
+        )
+        for k, second, note in ((2, 20, "ahead"), (1, 10, "late"), (1, 15, "on time"), (1, 7, "")):
+            db.execute(f"INSERT INTO t VALUES ({k}, '2024-01-01 00:00:{second}', '{note}')")
+        before = db.execute("SELECT * FROM v ORDER BY k").fetchall()
+        assert [(k, start.second, n) for k, start, n in before] == [(1, 7, 2), (2, 20, 1)]
+        db.execute("DELETE FROM t WHERE note = 'late'")
+        assert db.execute("SELECT * FROM v ORDER BY k").fetchall() == before
+        assert not db.execute("VERIFY MATERIALIZED VIEW v").fetchall()
