@@ -110,7 +110,7 @@ class SetOperation(Operator):
         for lane, slots, weights in sides:
             loops.count_valid(self.groups.cells, lane, slots, weights, 0, 0)
         new = self.groups.gather(touched)
-        if bool((new[:, LEFT:] < 0).any()):
+        if bool((new[:, LEFT : RIGHT + 1] < 0).any()):
             raise NegativeWeight("a row was taken back that its side does not hold")
         change = self._count(new) - self._count(old)
         rows = np.flatnonzero(change)

@@ -270,3 +270,11 @@ def test_windows_that_lose_the_time_on_the_way_lose_no_rows() -> None:
         assert made.step(run).num_rows == whole.step(run).num_rows
         assert made.output == whole.output
     assert not made.late and not frees(made)
+
+
+def test_times_before_1970_are_times() -> None:
+    made = view("except all", "tumble", lateness=0, append_only=True, on_close=False)
+    for second in range(30):
+        made.insert((dt.datetime(1969, 12, 31, 23, 58, second), 1, 1))
+    assert sum(row[2] for row in made.output) == 30
+    assert made.state_rows() < 20
