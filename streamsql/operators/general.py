@@ -7,12 +7,13 @@ from dataclasses import replace
 from streamsql.circuit.operator import Operator
 from streamsql.core.schema import Column, Schema
 from streamsql.core.types import BIGINT
-from streamsql.functions.expressions import ColumnRef, Literal
+from streamsql.functions.expressions import ColumnRef, Literal, conjunction, conjuncts
+from streamsql.functions.resolve import can_fail
 from streamsql.operators.arrange import Arrange, add_arrange
 from streamsql.operators.builder import Builder
-from streamsql.operators.map import add_map, move
+from streamsql.operators.map import add_map, is_plain, move
 from streamsql.operators.recompute import Port, Recompute
-from streamsql.operators.recompute_plan import Keys, cut, derive
+from streamsql.operators.recompute_plan import Keys, cut, derive, stands_alone
 from streamsql.operators.recompute_variants import Variants
 from streamsql.operators.rounds import forget_marks
 from streamsql.plan import nodes as plan
@@ -21,6 +22,7 @@ from streamsql.plan.nodes import LogicalPlan
 
 def lower(node: LogicalPlan, build: Builder) -> int | None:
     """Any node at all: by key if one can be derived, else as a whole."""
+    node = _rows_alone_first(node)
     found = cut(node)
     keys, why = derive(found)
     root = found.root
@@ -51,6 +53,20 @@ def lower(node: LogicalPlan, build: Builder) -> int | None:
         return added
     exprs = [ColumnRef(index=i, type=c.type) for i, c in enumerate(node.schema)]
     return add_map(build, added, None, exprs, node.schema)
+
+
+def _rows_alone_first(node: LogicalPlan) -> LogicalPlan:
+    """The parts of WHERE that a row alone decides below those with subqueries: rows that they leave
+    out are neither kept nor looked up for, and do not fail."""
+    if not isinstance(node, plan.Filter):
+        return node
+    parts = conjuncts(node.predicate)
+    plain = [p for p in parts if is_plain(p) and not can_fail(p)]
+    rest = [p for p in parts if p not in plain]
+    if not plain or not rest or not stands_alone(node.input):
+        return node
+    below = plan.Filter(schema=node.schema, input=node.input, predicate=conjunction(plain))
+    return replace(node, input=below, predicate=conjunction(rest))
 
 
 def _text(node: LogicalPlan) -> str:

@@ -190,6 +190,19 @@ def test_partitions() -> None:
             assert db.execute("SELECT * FROM streamsql.view_errors").fetchall() == []
 
 
+def test_rows_that_other_conditions_leave_out_do_not_fail() -> None:
+    with Database() as db:
+        db.execute("CREATE TABLE a (id INT, k INT); CREATE TABLE b (k INT, x INT)")
+        look_up = "(SELECT x FROM b WHERE b.k = a.k)"
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT id FROM a WHERE id < 3 AND k < {look_up}")
+        db.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+        db.execute("INSERT INTO b VALUES (1, 5), (2, 5), (2, 6), (3, 5), (3, 6)")
+        assert db.execute("SELECT * FROM v").fetchall() == [(1,)]
+        listed = db.execute("SELECT row FROM streamsql.view_errors").fetchall()
+        assert listed == [('{"id": 2, "k": 2}',)]
+        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall() == []
+
+
 def test_many_rows_that_find_two_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     run = duck.run
