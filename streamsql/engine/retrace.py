@@ -209,7 +209,7 @@ class Retrace:
         """As views over this one find its rows (see `CatalogBuilder.arrived`)."""
         assert view.compiled is not None
         cone = [self.circuit.nodes[n] for n in self.circuit.cone(view.compiled.output)]
-        if cone[-1].operator.event_times and all(n.operator.rowwise for n in cone):
+        if cone[-1].operator.event_times and all(n.operator.replays for n in cone):
             bottom = {n.id: known[n.id] for n in cone if n.id in known and not n.inputs}
             if all(n.inputs or n.id in bottom for n in cone):
                 return self.circuit.accumulated(view.compiled.output, bottom)

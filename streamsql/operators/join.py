@@ -235,7 +235,7 @@ class Join(Operator):
 
     @property
     def replays(self) -> bool:
-        return not any(self.marks.others)  # else no one knows how far the others were
+        return self.marks.one_clock  # else no one knows how far the others were
 
     def current(self, *inputs: Delta) -> Delta | None:
         a, b = inputs
@@ -243,7 +243,7 @@ class Join(Operator):
             return Delta.empty(self.schema)
         lanes, skip = self.left.lanes(a.batch)
         judged = bool(self.event_times or self.closes)
-        if judged and b and a.row_watermark is not None and b.row_watermark is not None:
+        if judged and b and any(d.row_watermark is not None for d in inputs):
             # as in the first tick of a new node: of the two rows of a pair the later one made it
             pairs = match(lanes, skip, *self.right.lanes(b.batch))
             with self.marks.retelling():

@@ -39,12 +39,17 @@ class JoinMarks:
         self.now = self.before
         self.others = tuple(tuple(j for j in range(inputs) if j != i) for i in range(inputs))
 
+    one_clock = False
+    """Whether rows that have watermarks say all of how late what they make is: no input that has
+    one waits for another."""
+
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         """sources: of each input, the nodes from which its watermark comes."""
         self.others = tuple(
             tuple(j for j, theirs in enumerate(sources) if j != i and not theirs <= own)
             for i, own in enumerate(sources)
         )
+        self.one_clock = not any(o for o, own in zip(self.others, sources, strict=True) if own)
 
     def begin(self, inputs: tuple[int, ...]) -> None:
         """A tick, after which the inputs' watermarks are these."""

@@ -208,6 +208,10 @@ class SemiJoin(Operator):
         self.left.done(self, reached)
         return reached
 
+    @property
+    def replays(self) -> bool:
+        return self.watermarks.one_clock
+
     def current(self, *inputs: Delta) -> Delta | None:
         a, b = inputs
         lanes, skip = self.left.lanes(a.batch)
