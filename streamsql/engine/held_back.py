@@ -22,7 +22,9 @@ def held_back(engine: Engine, compiled: CompiledView) -> list[str]:
     It is told of the topmost operators that hold windows open; the source is the one that
     `streamsql.watermarks` names for them.
     """
-    closing = _closing(compiled.circuit.nodes[compiled.output])
+    root = compiled.circuit.nodes[compiled.output]
+    # what gives out on close and tells nothing of what it holds is spoken of as a whole
+    closing = _closing(root) or ([root] if compiled.options.on_close else [])
     trackers = {engine.nodes[oid]: (oid, tracker) for oid, tracker in engine.trackers()}
     # each with what is open in it: the one whose window closes first speaks for all
     opened = [(node.operator.open_until_us(), node) for node in closing]
@@ -40,10 +42,10 @@ def held_back(engine: Engine, compiled: CompiledView) -> list[str]:
     if span is not None:
         at, what = watermark_text(span.watermark), f"{span.operator.name} #{span.id}"
         who = f"Held back by {what}: its watermark waits at {at} for spans that are still open"
-        return [who, _oldest(node, min(due)[0] if due else None, None)]
+        return [who, *_oldest(node, min(due)[0] if due else None, None)]
     return [
         f"Held back by {_who(engine, name, source, tracker, others)}",
-        _oldest(node, min(due)[0] if due else None, name),
+        *_oldest(node, min(due)[0] if due else None, name),
     ]
 
 
@@ -116,14 +118,14 @@ def _idle(source: Node, tracker: WatermarkTracker, others: bool) -> str:
     return ""
 
 
-def _oldest(node: Node, until_us: int | None, name: str | None) -> str:
+def _oldest(node: Node, until_us: int | None, name: str | None) -> list[str]:
     """What waits longest in the node. name: the source that it waits for; None: spans of a join."""
     what = node.operator.holds_open
     if until_us is None:
-        return f"Oldest open {what}: none has rows in it"
+        return [f"Oldest open {what}: none has rows in it"] if what == "window" else []
     of = f" of {name}" if name else ""
-    reach = f"closes when the watermark{of} reaches {watermark_text(until_us)}"
+    when = f"when the watermark{of} reaches {watermark_text(until_us)}"
     if what == "row":
-        return f"Oldest row that waits: {reach}"
+        return [f"Oldest row that waits: leaves {when}"]
     end = watermark_text(until_us - node.operator.lateness_us)
-    return f"Oldest open {what}: ends {end}, {reach}"
+    return [f"Oldest open window: ends {end}, closes {when}"]

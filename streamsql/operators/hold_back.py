@@ -228,7 +228,7 @@ class HoldBack(Operator):
 
     @property
     def holds_open(self) -> str:
-        return "row" if any(self.columns.values()) else "window"
+        return "row" if self.judges else "window"
 
     def open_until_us(self) -> int | None:
         first = self.first

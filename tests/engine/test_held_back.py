@@ -137,10 +137,34 @@ def test_rows_that_are_held_back_count_until_they_are_taken_back(db) -> None:
     tables(db)
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, at FROM l EMIT ON WINDOW CLOSE")
     put(db, "l", "00:00:10")
-    reach = "closes when the watermark of l reaches 2024-01-01 00:00:10.000001"
+    reach = "leaves when the watermark of l reaches 2024-01-01 00:00:10.000001"
     assert why(db)[1] == f"Oldest row that waits: {reach}"
     db.execute("DELETE FROM l")
-    assert why(db)[1] == "Oldest open row: none has rows in it"
+    assert len(why(db)) == 1
+
+
+def test_windows_whose_rows_are_held_back_whole_are_windows_too(db) -> None:
+    tables(db)
+    sides = " LEFT JOIN ".join(f"TUMBLE({t}, at, INTERVAL '1 minute') AS {t}" for t in ("l", "r"))
+    db.execute(
+        f"CREATE MATERIALIZED VIEW v AS SELECT l.window_start, r.k FROM {sides} ON l.k = r.k AND "
+        "l.window_start = r.window_start AND l.window_end = r.window_end EMIT ON WINDOW CLOSE"
+    )
+    put(db, "l", "00:00:10", "00:05:00")
+    assert why(db)[1] == (
+        "Oldest open window: ends 2024-01-01 00:01:00, closes when the watermark of r reaches "
+        "2024-01-01 00:01:00"
+    )
+
+
+def test_join_that_gives_out_on_close_names_who_holds_it(db) -> None:
+    tables(db)
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT l.k, l.at, r.k AS rk FROM l ASOF LEFT JOIN r "
+        "ON l.k = r.k AND l.at >= r.at EMIT ON WINDOW CLOSE"
+    )
+    put(db, "l", "00:00:10")
+    assert [line.partition(" since ")[0] for line in why(db)] == ["Held back by r"]
 
 
 def test_hopping_windows_by_panes_tell_the_first_that_closes(db) -> None:
