@@ -19,7 +19,7 @@ BELOW = {
     "exists": "SELECT ts FROM a WHERE EXISTS (SELECT FROM a AS x WHERE x.k = a.k + 1)",
     "not exists": "SELECT ts FROM a WHERE NOT EXISTS (SELECT FROM a AS x WHERE x.k = a.k + 1)",
     "in another": "SELECT ts FROM a WHERE k IN (SELECT k FROM b)",
-    "not in another": "SELECT ts FROM a WHERE k NOT IN (SELECT k FROM b)",
+    "not in another": "SELECT ts FROM a WHERE k NOT IN (SELECT k FROM b WHERE k > 2)",
     "intersect itself": "SELECT ts FROM a INTERSECT SELECT ts FROM a WHERE k > 2",
     "intersect all": "SELECT ts FROM a INTERSECT ALL SELECT ts FROM a WHERE k > 2",
     "except itself": "SELECT ts FROM a EXCEPT SELECT ts FROM a WHERE k > 2",
