@@ -98,6 +98,14 @@ class GroupingSets(Operator):
     def name(self) -> str:
         return "Grouping sets"
 
+    @property
+    def holds_open(self) -> str:
+        return "window" if any(one.holds_open for one in self.sets) else ""
+
+    def open_until_us(self) -> int | None:
+        found = [until for one in self.sets if (until := one.open_until_us()) is not None]
+        return min(found, default=None)
+
     def step(self, step: Step, *deltas: Delta) -> Delta:
         if self.rounds is None:
             return self._taken(step, deltas[0])
@@ -228,6 +236,8 @@ def lower(node: plan.Aggregate, build: Builder) -> int | None:
                 close=freeing_key(keys, below),
             )  # fmt: skip
             part.lateness_us = below.lateness_us
+            closing = closing_key(keys, below)
+            part.closes = {} if closing is None else dict([closing])
             parts.append(part)
         made = GroupingSets(node, parts, folding(), below)
         made.lateness_us = below.lateness_us

@@ -177,6 +177,21 @@ def test_hopping_windows_by_panes_tell_the_first_that_closes(db) -> None:
     assert why(db)[1].startswith("Oldest open window: ends 2024-01-01 00:01:00, closes when ")
 
 
+@pytest.mark.parametrize("emit", ["ON WINDOW CLOSE", "IMMEDIATELY"])
+def test_grouping_sets_tell_the_first_window_of_all_sets(db, emit) -> None:
+    tables(db)
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT window_start, k, count(*) AS n FROM "
+        "TUMBLE(l, at, INTERVAL '1 minute') GROUP BY GROUPING SETS ((window_start, k), "
+        f"(window_start)) EMIT {emit}"
+    )
+    assert why(db)[1:] == ["Oldest open window: none has rows in it"]
+    put(db, "l", "00:00:10", "00:00:20")
+    assert why(db)[1].startswith("Oldest open window: ends 2024-01-01 00:01:00, closes when ")
+    put(db, "l", "00:02:10")
+    assert why(db)[1].startswith("Oldest open window: ends 2024-01-01 00:03:00, closes when ")
+
+
 def test_rows_too_far_ahead_are_counted_at_the_source_and_named_as_the_cause(db) -> None:
     tables(db)
     windows(db)
