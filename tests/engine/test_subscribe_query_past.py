@@ -118,7 +118,10 @@ def test_what_is_not_retained(db: Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW young AS SELECT b FROM t")
     views = len(db.engine.views)
     with pytest.raises(StreamSqlError) as caught:
-        events_of(db, f"SUBSCRIBE (SELECT b FROM young JOIN t USING (b)) AS OF {first}")
+        events_of(
+            db,
+            f"SUBSCRIBE (SELECT b FROM young JOIN t USING (b)) AS OF {first - 1} UP TO {first + 1}",
+        )
     assert caught.value.sqlstate == "40001"
     for clauses in (f"AS OF {db.version + 5}", f"AS OF {db.version} UP TO {db.version - 1}"):
         with pytest.raises(StreamSqlError) as caught:
