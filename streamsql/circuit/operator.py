@@ -114,10 +114,10 @@ class Operator(abc.ABC):
         partner near in time brings them. gaps: (i, j) -> µs; a row's column i is never further than
         that below its column j. lost_times: rows have event times besides that are not among the
         columns. lost_ends: the same of the ends of windows. determined: column -> the column whose
-        value decides it (window_end -> window_start). useless: column -> µs, as in `closes`, of rows
-        below time windows: what comes after that is left out here, since these windows, and nothing
-        but them, will hold it (`operators.on_time`); so nobody needs what is kept of it. origins: column -> (node,
-        column) of the source or view that it is a plain copy of.
+        value decides it (window_end -> window_start). useless: column -> µs, as in `closes`, of
+        rows below time windows: what comes after that is left out here, since these windows, and
+        nothing but them, will hold it (`operators.on_time`); so nobody needs what is kept of it.
+        origins: column -> (node, column) of the source or view that it is a plain copy of.
         """
         self.schema = schema
         self.watermark = NO_WATERMARK
