@@ -123,6 +123,8 @@ class ChangeStream:
             if self.closed:
                 break
             if self.up_to is not None and event.version > self.up_to:
+                if self.progress:
+                    found.append(self._progress(self.up_to))
                 self.close()
                 break
             if event.delta is not None:
