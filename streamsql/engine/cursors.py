@@ -191,7 +191,8 @@ class SubscriptionCursor:
         self, count: int | None, timeout_s: float | None, token: CancelToken
     ) -> list[pa.RecordBatch]:
         """See `Cursor`. Raises: 0A000 for backward, 40001 when the changes are no longer retained,
-        42704 when the subscription was dropped, QueryCanceled (57014)."""
+        42704 when the subscription was dropped, 55000 when its relation was altered, QueryCanceled
+        (57014)."""
         if count is not None and count < 0:
             raise FeatureNotSupported(
                 "a subscription cursor can only be read forward",

@@ -6,7 +6,13 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamsql.core.errors import DataCorrupted, DiskError, StreamSqlError, UndefinedObject
+from streamsql.core.errors import (
+    DataCorrupted,
+    DiskError,
+    ObjectNotInPrerequisiteState,
+    StreamSqlError,
+    UndefinedObject,
+)
 from streamsql.engine import logs
 from streamsql.engine.relations import Relation
 from streamsql.engine.storage.change_store import ChangeStore, KeptChange
@@ -28,7 +34,9 @@ class Recording(Subscription):
     """The changes of one subscription: a subscriber of the hub that keeps what it is given.
 
     relation: its catalog entry. store: the changes. layout: of the relation that they are about.
-    since: the version from which on a new one keeps them. gone: it was dropped.
+    since: the version from which on a new one keeps them. gone: it ends here; altered: because that
+    relation (its name) has other columns by now, and another recording goes on; None = it was
+    dropped.
     """
 
     def __init__(
@@ -39,6 +47,7 @@ class Recording(Subscription):
         self.relation = relation
         self.layout = source.layout
         self.gone = False
+        self.altered: str | None = None
         log = engine.durability.subscription_log(relation.oid)
         version = engine.version if since is None else since
         self.store = ChangeStore(source.columns, log, version, engine.clock_us())
@@ -80,7 +89,13 @@ class Recording(Subscription):
                 self.news.wait(timeout)
 
     def read(self, after: int) -> list[KeptChange]:
-        """The next changes later than a version. Raises: 40001, 42704 when it was dropped."""
+        """The next changes later than a version. Raises: 40001, 42704 when it was dropped, 55000
+        when the relation was altered."""
+        if self.altered is not None:
+            raise ObjectNotInPrerequisiteState(
+                f'relation "{self.altered}" was altered',
+                hint=f"DECLARE the cursor again SINCE {after}.",
+            )
         if self.gone:
             raise UndefinedObject(f'subscription "{self.relation.name}" was dropped')
         return self.store.read(after)
@@ -132,6 +147,7 @@ class Recordings:
     def _begin_anew(self, recording: Recording, source: Relation) -> None:
         """The relation has other columns: what its own older versions tell comes over in them."""
         engine, oid = self.engine, recording.relation.oid
+        recording.altered = source.name
         self._drop(oid, recording)
         state = engine.maintained(source.oid)
         if state is None:
