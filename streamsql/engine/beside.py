@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamsql.core.delta import Delta
-from streamsql.engine.catalog import Catalog
+from streamsql.core.errors import StreamSqlError, UndefinedObject, WrongObjectType
+from streamsql.engine.catalog import Catalog, describe
 from streamsql.engine.ddl import (
     AlterRelations,
     CreateRelation,
@@ -244,3 +245,19 @@ def with_own_nodes(ops: Sequence[DdlOp], allocate: Callable[[], int]) -> Sequenc
         and op.relation.kind == "materialized_view"
     }
     return with_notes(ops, views, {"private_tag": allocate()}) if views else ops
+
+
+def no_job(number: int, engine: Engine) -> StreamSqlError:
+    """Why there is no such job to cancel: 42704, or 42809 for a view or source that runs, which
+    SHOW JOBS lists too."""
+    found = engine.catalog.relations.get(number)
+    if found is None or not (number in engine.views or number in engine.sources):
+        return UndefinedObject(
+            f"job {number} does not exist", hint="SHOW JOBS lists the jobs that run."
+        )
+    named, kind = describe(found), found.kind_words
+    name = named.removeprefix(f"{kind} ")
+    return WrongObjectType(
+        f"{named} runs until it is dropped, and can not be canceled",
+        hint=f"ALTER {kind.upper()} {name} SUSPEND halts it, DROP {kind.upper()} {name} ends it.",
+    )

@@ -23,7 +23,6 @@ from streamsql.core.errors import (
     DuplicateTable,
     QueryCanceled,
     StreamSqlError,
-    UndefinedObject,
 )
 from streamsql.engine import logs
 from streamsql.engine.beside import (
@@ -32,6 +31,7 @@ from streamsql.engine.beside import (
     Touched,
     about,
     filled_views,
+    no_job,
     stored_rows,
     touched,
     with_notes,
@@ -193,13 +193,12 @@ class Jobs:
         return self._launched.pop(relation.oid)
 
     def cancel(self, ids: tuple[int, ...] | None, reason: str) -> list[int]:
-        """End jobs (None = all) and wait until they are gone. Raises: UndefinedObject (42704)."""
+        """End jobs (None = all) and wait until they are gone. Raises: UndefinedObject (42704);
+        WrongObjectType (42809) for a view or source that runs."""
         jobs = dict(self.active)
         for number in ids or ():
             if number not in jobs:
-                raise UndefinedObject(
-                    f"job {number} does not exist", hint="SHOW JOBS lists the jobs that run."
-                )
+                raise no_job(number, self.engine)
         chosen = [j for j in jobs.values() if ids is None or j.id in ids]
         for job in chosen:
             job.stop(QueryCanceled(reason))

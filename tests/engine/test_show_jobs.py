@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import datetime
 
+import pytest
+
+import streamsql
+from streamsql.core.errors import StreamSqlError
+
 
 def test_show_jobs_is_narrow_and_says_since_when_each_runs(db):
     db.execute("CREATE TABLE t (a INT)")
@@ -30,3 +35,32 @@ def test_show_jobs_is_narrow_and_says_since_when_each_runs(db):
     ).fetchall()
     assert statement.startswith("CREATE MATERIALIZED VIEW m")
     assert started.replace(microsecond=0) == view[5]
+
+
+def test_what_runs_for_ever_is_not_canceled() -> None:
+    with streamsql.connect() as db:
+        db.execute("""
+            CREATE SCHEMA far;
+            CREATE SOURCE src (a INT) WITH (connector = 'datagen', number_of_rows = 1);
+            CREATE TABLE fed (a INT) WITH (connector = 'datagen', number_of_rows = 1);
+            CREATE TABLE t (a INT);
+            CREATE MATERIALIZED VIEW far.m AS SELECT count(*) AS n FROM t
+        """)
+        listed = {name: oid for oid, _, name, *_ in db.execute("SHOW JOBS").fetchall()}
+        assert set(listed) == {"src", "fed", "m"}
+        for name, kind, full in (
+            ("src", "source", "src"), ("fed", "table", "fed"),
+            ("m", "materialized view", "far.m"),
+        ):  # fmt: skip
+            with pytest.raises(StreamSqlError) as caught:
+                db.execute(f"CANCEL JOB {listed[name]}")
+            error = caught.value
+            assert error.sqlstate == "42809"
+            assert (
+                error.message == f"{kind} {full} runs until it is dropped, and can not be canceled"
+            )
+            words = f"{kind.upper()} {full}"
+            assert error.hint == f"ALTER {words} SUSPEND halts it, DROP {words} ends it."
+            db.execute(f"ALTER {words} SUSPEND; DROP {words}")
+        with pytest.raises(StreamSqlError, match="job 1 does not exist"):
+            db.execute("CANCEL JOB 1")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ from streamsql.engine.binding import BindScope
 from streamsql.engine.names import parts_of, table_references
 from streamsql.engine.reads.plans import freeze_expression
 from streamsql.engine.reads.view import ReadView, slot_id
+from streamsql.engine.storage.changelog import VersionOfTime
+from streamsql.engine.storage.retention import Timeline
 from streamsql.engine.storage.watermarks import to_us
 from streamsql.functions.evaluator import Evaluator
 from streamsql.functions.expressions import Expr, Literal
@@ -219,14 +222,20 @@ def version_at(engine: Engine, us: int) -> int:
     with engine.lock:
         timeline = engine.retention.timeline
         found, first = timeline.at(us), timeline.first
+    if found is None and (first is None or first[0] <= 1):
+        found = 0  # before anything happened
     if found is not None:
-        return found
-    if first is None or first[0] <= 1:
-        return 0  # before anything happened
+        return VersionOfTime.of(found, _text(us), partial(_dated, timeline))
+    assert first is not None
     raise SerializationFailure(
         f"the version of {_text(us)} is no longer retained",
         hint=f"The oldest version that is known is {first[0]}, of {_text(first[1])}.",
     )
+
+
+def _dated(timeline: Timeline, version: int) -> str | None:
+    us = timeline.time_of(version)
+    return None if us is None else _text(us)
 
 
 def _text(us: int) -> str:

@@ -315,11 +315,32 @@ class ChangeLog:
 MORE = "; SET streamsql.retention keeps more of them"
 
 
+class VersionOfTime(int):
+    """A version that was asked for by a time, which messages name then.
+
+    asked: that time, as text. dated: version → the text of its time; None = it is not remembered.
+    """
+
+    asked: str
+    dated: Callable[[int], str | None]
+
+    @classmethod
+    def of(cls, version: int, asked: str, dated: Callable[[int], str | None]) -> VersionOfTime:
+        """The version with what is known of its time."""
+        made = cls(version)
+        made.asked, made.dated = asked, dated
+        return made
+
+
 def not_retained(version: int, oldest: int, more: str = MORE) -> SerializationFailure:
     """40001: that version can not be rebuilt any more. more: how to keep more of them."""
+    what, since = f"version {version}", None
+    if isinstance(version, VersionOfTime):
+        what, since = f"the version of {version.asked}", version.dated(oldest)
+    of_time = "" if since is None else f", of {since}"
     return SerializationFailure(
-        f"version {version} is no longer retained",
-        hint=f"The oldest version that can still be read is {oldest}{more}.",
+        f"{what} is no longer retained",
+        hint=f"The oldest version that can still be read is {oldest}{of_time}{more}.",
     )
 
 
