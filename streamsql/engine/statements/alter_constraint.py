@@ -23,6 +23,7 @@ from streamsql.engine.redefine import Moves, Redefinition, read_definition
 from streamsql.engine.relations import Key, Relation
 from streamsql.engine.side_check import Validator
 from streamsql.engine.statements.alter_table import (
+    anew,
     cannot_edit,
     only_table,
     positions_moved,
@@ -145,7 +146,7 @@ def drop_constraint(session: Session, statement: Alter, relation: Relation) -> N
     if any(k.primary and k.name == name for k in relation.keys):
         raise FeatureNotSupported(
             "dropping a primary key is not supported",
-            hint="Create a new table without it, copy the rows, and SWAP WITH it.",
+            hint=anew(" without it"),
         )
     keys = tuple(k for k in relation.keys if k.name != name)
     new = with_new_rules(without_constraint(relation, name, keys, scope))

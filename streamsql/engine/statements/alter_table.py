@@ -89,11 +89,19 @@ def redefined(relation: Relation, sql: str | None, columns: Schema) -> Relation:
     return replace(relation, sql=sql, statement=statement, columns=columns)
 
 
+def anew(how: str = "") -> str:
+    """The hint where a table can not be changed in its place. how: what the new one is."""
+    return (
+        f"Create a new table{how}, copy the rows with INSERT ... SELECT, and SWAP WITH it; "
+        "views stay on the old table: create them anew."
+    )
+
+
 def cannot_edit(relation: Relation) -> InvariantViolation:
     """The text of the definition has a form that no edit is known for: there is none such."""
     return InvariantViolation(
         f'the definition of table "{relation.name}" can not be changed that way',
-        hint="Create a new table, copy the rows with INSERT ... SELECT, and SWAP WITH it.",
+        hint=anew(),
     )
 
 

@@ -28,6 +28,7 @@ from streamsql.engine.new_columns import bind_using, changes_by_row
 from streamsql.engine.redefine import Moves, Redefinition, read_definition
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.alter_table import (
+    anew,
     cannot_edit,
     readable,
     redefined,
@@ -100,7 +101,7 @@ def check_dependents(session: Session, relation: Relation, at: int) -> list[Rela
         raise FeatureNotSupported(
             f'cannot alter type of column "{name}" of table "{relation.name}" '
             "because its watermark needs it",
-            hint="Create a new table with the other type, copy the rows, and SWAP WITH it.",
+            hint=anew(" with the other type"),
         )
     users, carriers = dependents_of_columns(session, relation, {name})
     views = [u for u in users if u.kind != "index"]

@@ -20,7 +20,13 @@ from streamsql.engine.definitions import program_of
 from streamsql.engine.rebind import rebind_all
 from streamsql.engine.redefine import Moves, Redefinition, used_columns
 from streamsql.engine.relations import Relation
-from streamsql.engine.statements.alter_table import only_table, readable, redefined, submit
+from streamsql.engine.statements.alter_table import (
+    anew,
+    only_table,
+    readable,
+    redefined,
+    submit,
+)
 from streamsql.functions.expressions import columns_used
 
 if TYPE_CHECKING:
@@ -65,14 +71,14 @@ def columns_to_drop(session: Session, relation: Relation, name: str, *, cascade:
             raise FeatureNotSupported(
                 f'cannot drop column "{relation.columns[i].name}" of table "{relation.name}" '
                 "because it is part of a key",
-                hint="Create a new table without it, copy the rows, and SWAP WITH it.",
+                hint=anew(" without it"),
             )
         timed = program.watermark is not None and i in columns_used(program.watermark)
         if timed or i == relation.watermark_column:
             raise FeatureNotSupported(
                 f'cannot drop column "{relation.columns[i].name}" of table "{relation.name}" '
                 "because its watermark needs it",
-                hint="Create a new table without it, copy the rows, and SWAP WITH it.",
+                hint=anew(" without it"),
             )
     lines = [
         f'column "{relation.columns[i].name}" of {describe(relation)} depends on column "{name}"'
