@@ -1,12 +1,14 @@
-"""Whether what was read still has the columns that the statement was bound to."""
+"""Whether what is read is kept up to date, and still has the columns that a statement knows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import concurrent_update
 from streamsql.engine.reads.plans import scans
-from streamsql.engine.reads.view import base_of
+from streamsql.engine.reads.view import base_of, slot_of
 from streamsql.engine.relations import Relation
 from streamsql.plan.nodes import LogicalPlan
 
@@ -15,6 +17,26 @@ if TYPE_CHECKING:
 
 HIDDEN = "\x00"
 """First character of the names of columns that tables have beside the users'."""
+
+
+def tell_suspended(session: Session, relation_ids: Iterable[int]) -> None:
+    """NOTICE, once a statement, for each suspended view whose rows as of now are read (ids of the
+    plan): they are those of when it was suspended."""
+    catalog = session.catalog
+    for number in relation_ids:
+        oid = base_of(number)
+        if number < 0 or slot_of(number) is not None:  # an older version is what was asked for
+            continue
+        layout = catalog.layouts.get(oid)
+        view = catalog.relations.get(oid if layout is None else layout.of)
+        if view is None or view.suspended is None:
+            continue
+        cause = catalog.relations.get(view.suspended, view)
+        text = f"{describe(view)} is suspended: its rows are those of when it was"
+        if all(known.message != text for known in session.notices):
+            words = describe(cause).removeprefix(cause.kind_words)
+            resume = f"ALTER {cause.kind_words.upper()}{words} RESUME"
+            session.notice(text, hint=f"{resume} brings it up to date.")
 
 
 def check_current(session: Session, plan: LogicalPlan, bound_in: int | None = None) -> None:

@@ -15,7 +15,7 @@ from streamsql.engine.api import ResultColumn
 from streamsql.engine.binding import BindScope
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.parameters import settle
-from streamsql.engine.reads.current import check_current
+from streamsql.engine.reads.current import check_current, tell_suspended
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.fast import run_fast
 from streamsql.engine.reads.lookup import with_lookups
@@ -100,6 +100,7 @@ def run_select(
     if not bound.frozen:
         plan = freeze(plan, values, now_us)
     session.engine.check_views({base_of(r) for r in bound.relations})
+    tell_suspended(session, bound.relations)
     view = at_versions(session, view, bound.slots, values)
     plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
@@ -145,6 +146,7 @@ def run_plan(
     plan = written = freeze(plan, values, now_us)
     relations = {s.relation_id for s in scans(plan)}
     session.engine.check_views({base_of(r) for r in relations})
+    tell_suspended(session, relations)
     plan, view = with_lookups(plan, view, now_us, session.timezone)
     fast = run_fast(plan, view, now_us, session.timezone)
     if fast is not None:

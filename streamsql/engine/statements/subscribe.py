@@ -14,6 +14,7 @@ from streamsql.dialect.statements import Subscribe
 from streamsql.engine.api import Result, ResultColumn
 from streamsql.engine.dml.returning import table_node
 from streamsql.engine.parameters import settle
+from streamsql.engine.reads.current import tell_suspended
 from streamsql.engine.reads.versions import bind_versions, version_number
 from streamsql.engine.relations import Relation
 from streamsql.engine.statements.common import lookup
@@ -81,6 +82,7 @@ def open_stream(
     if query is not None:
         relation, past = ephemeral_view(session.engine, query, session.scope, as_of)
     assert relation is not None
+    tell_suspended(session, (relation.oid,))
     try:
         return ChangeStream(
             session.engine,
