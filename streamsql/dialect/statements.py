@@ -479,9 +479,10 @@ class CancelJobs(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Statement):
-    """TRANSLATE '…' [FROM 'dialect']; None = the session's. start: offset of the string."""
+    """TRANSLATE '…' [FROM 'dialect']; None = the session's. text: None = parameter $1. start:
+    offset of the string."""
 
-    text: str
+    text: str | None
     dialect: str | None = None
     start: int = field(default=0, compare=False)
 

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 import streamsql
+from streamsql.core.errors import StreamSqlError
 from streamsql.engine.database import Database
 
 # statements that run here as they are under their dialect; the last of each is a view
@@ -175,3 +176,23 @@ def test_a_view_that_was_not_declared_can_not_read_itself(db: Database, fails) -
     with closing(db.session()) as session:
         session.execute("DECLARE RECURSIVE VIEW other (x INT)")
     fails("CREATE VIEW closure AS SELECT 1 AS x UNION SELECT x FROM closure", "42P01")
+
+
+def test_the_text_may_be_a_parameter() -> None:
+    with streamsql.connect() as db:
+        written = db.execute("TRANSLATE 'SELECT `a`, ''$1'' FROM t' FROM 'flink'").fetchall()
+        assert written[0] == ("statement", "SELECT a, '$1' FROM t", 1)
+        given = "SELECT `a`, '$1' FROM t"
+        assert db.execute("TRANSLATE $1 FROM 'flink'", [given]).fetchall() == written
+        assert db.execute("TRANSLATE ? FROM 'flink'", [given]).fetchall() == written
+        for text, sqlstate, message, detail in (
+            (None, "22004", "the text of TRANSLATE may not be null", None),
+            ("SELECT 1 FROM FROM", "42601", 'syntax error at or near "FROM"',
+             "It is at character 15 of $1."),
+        ):  # fmt: skip
+            with pytest.raises(StreamSqlError) as caught:
+                db.execute("TRANSLATE $1", [text])
+            error = caught.value
+            assert (error.sqlstate, error.message, error.detail, error.position) == (
+                sqlstate, message, detail, None,
+            )  # fmt: skip

@@ -219,6 +219,8 @@ def test_asyncpg_everything_in_binary(port: int) -> None:
         statement = await client.prepare("SELECT n FROM numbers WHERE n <= $1 ORDER BY n")
         assert [p.name for p in statement.get_parameters()] == ["int4"]
         assert len(await statement.fetch(10)) == 10
+        translated = await client.fetch("TRANSLATE $1 FROM 'flink'", "SELECT `n` FROM numbers")
+        assert tuple(translated[0]) == ("statement", "SELECT n FROM numbers", 1)
         async with client.transaction():
             cursor = await client.cursor("SELECT n FROM numbers ORDER BY n")
             assert [r["n"] for r in await cursor.fetch(3)] == [1, 2, 3]
