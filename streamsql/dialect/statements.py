@@ -479,8 +479,7 @@ class CancelJobs(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Statement):
-    """TRANSLATE '…' [FROM 'dialect']; None = the session's. text: None = parameter $1. start:
-    offset of the string."""
+    """TRANSLATE '…' [FROM 'dialect' (None = the session's)]; text: None = $1; start: its offset."""
 
     text: str | None
     dialect: str | None = None
