@@ -36,6 +36,7 @@ from streamsql.plan.visit import remap_columns
 from streamsql.state.consolidate import consolidate
 
 PAIRED = frozenset({"inner", "cross", "left", "right", "full"})
+Came = tuple[Int64Array, Int64Array]  # rows that this tick changed, the marks of what they make
 FREE_FROM = 1024
 """Rows below which nothing is looked for that could be freed."""
 
@@ -85,6 +86,7 @@ class ConditionJoin(Operator):
         )
         self.watermarks = JoinMarks()
         self.holding: Holding | None = None
+        self._came: tuple[list[Came], list[Came]] = ([], [])
         self._condition()
         self._reset()
 
@@ -125,6 +127,7 @@ class ConditionJoin(Operator):
             if self.rule is not None and came:
                 before = self.watermarks.before[side]
                 given[side] = self.rule.on_time(step, self, side, came, before)
+        self._came = [], []
         for side, delta in self.watermarks.in_order(given, self._judged):
             if self.holding is not None:
                 self.holding.take(side, delta)
@@ -132,7 +135,8 @@ class ConditionJoin(Operator):
                 outs += self._change(step, side, part)
         out = concat(outs, self.schema)
         if all(deltas) and self.kind not in ("inner", "cross"):
-            out = consolidate(out, ignore_watermark=True)
+            # by watermark: a lonely row stays where the match that would end it comes too late
+            out = consolidate(out)
         return drop_closed(step, self, out if self.holding is None else self.holding.marked(out))
 
     def _apart(self, side: int, delta: Delta) -> Iterator[Delta]:
@@ -172,6 +176,8 @@ class ConditionJoin(Operator):
         by = now - old
         marks = self._marks(side, delta, slots)
         outs, matches, met = self._pairs(step, side, slots, by, marks)
+        if marks.size:
+            self._came[side].append((slots, marks))
         opened = old == 0
         cells = own.rows.cells
         if self.counted[side]:
@@ -203,21 +209,32 @@ class ConditionJoin(Operator):
                 position, slot = position[holds], slot[holds]
             if not position.size:
                 continue
+            made = self._later(1 - side, slot, marks[position]) if marks.size else marks
             weights = other.rows.cells[slot, COUNT]
             if self.counted[side]:
                 np.add.at(matches, position, weights)
             if self.counted[1 - side]:
                 met.append(slot)
                 by_met.append(by[position])
-                at_met.append(marks[position] if marks.size else marks)
+                at_met.append(made)
             if self.kind in PAIRED:
                 right = other.rows.key_rows(slot)
                 weights = by[position] * weights
-                outs.append(self._output(side, batch, position, right, weights, marks))
+                outs.append(self._output(side, batch, position, right, weights, made))
         if not met:
             return outs, matches, (slots[:0], slots[:0], slots[:0])
         changed = (np.concatenate(met), np.concatenate(by_met), np.concatenate(at_met))
         return outs, matches, changed
+
+    def _later(self, side: int, slots: Int64Array, marks: Int64Array) -> Int64Array:
+        """The marks of pairs with these rows of a side: of two that came in this tick the later one
+        made the pair."""
+        for came, theirs in self._came[side]:
+            order = np.argsort(came)
+            at = np.minimum(np.searchsorted(came[order], slots), came.size - 1)
+            same = came[order][at] == slots
+            marks = np.where(same, np.maximum(marks, theirs[order][at]), marks)
+        return marks
 
     def _holds(
         self, step: Step, tested: PairCondition, side: int, batch: pa.RecordBatch,
@@ -237,7 +254,7 @@ class ConditionJoin(Operator):
         self, side: int, own: pa.RecordBatch, position: Int64Array, other: pa.RecordBatch | None,
         weights: Int64Array, marks: Int64Array,
     ) -> Delta:  # fmt: skip
-        """Entries of one side's rows beside those of the other, or beside NULLs. marks: by row."""
+        """Entries of one side's rows beside those of the other, or beside NULLs."""
         at = pa.array(position)
         columns = [[], []]  # type: list[list[pa.Array]]
         columns[side] = [own.column(i).take(at) for i in range(self.widths[side])]
@@ -250,7 +267,7 @@ class ConditionJoin(Operator):
                 columns[1 - side] = [other.column(i) for i in of_other]
         batch = make_batch([*columns[0], *columns[1]], self.schema.arrow, position.size)
         plain = bool((weights == 1).all())
-        return Delta(batch, None if plain else weights, marks[position] if self._judged else None)
+        return Delta(batch, None if plain else weights, marks if self._judged else None)
 
     def _alone(
         self, side: int, slots: Int64Array, matches: Int64Array, by: Int64Array, marks: Int64Array

@@ -84,29 +84,39 @@ class IntervalJoin(Operator):
                 column, patience = self.logs[side].time_column, self.patience_us[side]
                 given[side] = on_time(step, self, side, came, self.inputs[side], column, patience)
         judged = bool(self.event_times or self.closes)
+        fresh: tuple[list[Piece], list[Piece]] = ([], [])
         for side, delta in self.marks.in_order(given, judged):
-            outs += self._changed(side, delta)
+            piece = self.logs[side].piece(delta)
+            outs += self._changed(side, piece, fresh[1 - side])
+            fresh[side].append(piece)
+        for log, pieces in zip(self.logs, fresh, strict=True):
+            for piece in pieces:
+                log.append(piece)
         watermarks = step.input_watermarks or (NO_WATERMARK, NO_WATERMARK)
         for side, log in enumerate(self.logs):
             log.forget(passed_us(watermarks[1 - side], self.patience_us[1 - side]))
         out = concat(outs, self.schema)
         return drop_closed(step, self, out if self.holding is None else self.holding.marked(out))
 
-    def _changed(self, side: int, delta: Delta) -> list[Delta]:
-        """One side's entries against the other side's rows; then they are kept."""
-        piece = self.logs[side].piece(delta)
+    def _changed(self, side: int, piece: Piece, fresh: Sequence[Piece]) -> list[Delta]:
+        """One side's entries against the other side's rows: those kept, and those of this tick."""
         found = []
-        for other in self.logs[1 - side].pieces:
+        for other in (*self.logs[1 - side].pieces, *fresh):
+            if not other.time.size:
+                continue
             i, j = other.probe(piece.lanes)
             kept = loops.within(i, j, piece.time, piece.bound, other.time, other.bound)
             if kept:
-                found.append(self._pairs(side, piece, other, i[:kept], j[:kept]))
-        self.logs[side].append(piece)
+                came = any(other is f for f in fresh)
+                found.append(self._pairs(side, piece, other, i[:kept], j[:kept], came))
         if self.holding is not None:
             self.holding.take(side, piece.delta)
         return found
 
-    def _pairs(self, side: int, piece: Piece, other: Piece, i: Int64Array, j: Int64Array) -> Delta:
+    def _pairs(
+        self, side: int, piece: Piece, other: Piece, i: Int64Array, j: Int64Array, came: bool
+    ) -> Delta:
+        """came: the other rows are of this tick too, so that the later row of each pair made it."""
         batches, rows = [piece.delta.batch, other.delta.batch], [i, j]
         weights = [piece.delta.weights, other.delta.weights]
         if side == 1:
@@ -127,6 +137,9 @@ class IntervalJoin(Operator):
         marks = None
         if self.event_times or self.closes:
             marks = self.marks.of(side, piece.delta.row_watermark, i)
+            if came:
+                theirs = self.marks.of(1 - side, other.delta.row_watermark, j)
+                marks = np.maximum(marks, theirs)
         return Delta(make_batch(columns, self.schema.arrow, i.size), weight, marks)
 
     # --- the rest of the contract --------------------------------------------------------------
