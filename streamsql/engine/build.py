@@ -33,7 +33,6 @@ from streamsql.engine.ddl import (
 from streamsql.engine.definitions import watermark_policy
 from streamsql.engine.first_rows import nearest
 from streamsql.engine.layouts import Layout
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import CommitRequest, Tick
 from streamsql.engine.storage.changelog import ChangeLog
@@ -42,6 +41,7 @@ from streamsql.engine.storage.table import TableState
 from streamsql.engine.storage.view import NO_NODE, ViewState
 from streamsql.engine.tables import new_table_state
 from streamsql.engine.views import bind_view, compile_options
+from streamsql.plan.visit import scans
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine

@@ -21,11 +21,11 @@ import pyarrow as pa
 from streamsql.core.delta import Delta, Int64Array
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.definitions import watermark_policy
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.storage.table import TableState, row_ids
 from streamsql.engine.storage.view import NO_NODE
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.late import is_late
+from streamsql.plan.visit import scans
 from streamsql.state.checkpoint import mark_immutable
 
 if TYPE_CHECKING:

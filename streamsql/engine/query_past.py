@@ -19,7 +19,6 @@ from streamsql.circuit.operator import Step
 from streamsql.core.delta import Delta, concat
 from streamsql.core.errors import FeatureNotSupported
 from streamsql.engine.needs import Bases, needs_of
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.rebuild import depends_on_watermark
 from streamsql.engine.relations import Relation
 from streamsql.engine.side_circuit import add_stand_in, as_delta
@@ -28,6 +27,7 @@ from streamsql.engine.subscriptions import visible
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.operators.clock_plan import any_clock
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 from streamsql.state.consolidate import consolidate
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from streamsql.core.delta import Delta
 from streamsql.core.logical_time import NO_WATERMARK
 from streamsql.engine.build import Built
 from streamsql.engine.needs import has_spans, turns_below
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.functions.expressions import AggregateCall, Cast, ColumnRef, Literal
@@ -28,7 +27,7 @@ from streamsql.plan.nodes import (
 )
 from streamsql.plan.optimizer.ties import tells_peers_apart
 from streamsql.plan.properties import orders_rows, unique_keys
-from streamsql.plan.visit import walk_plan
+from streamsql.plan.visit import scans, walk_plan
 
 if TYPE_CHECKING:
     from streamsql.engine.engine import Engine

@@ -39,12 +39,12 @@ from streamsql.engine.past import (
     Start,
 )
 from streamsql.engine.reads.duck import CancelToken
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.side_circuit import add_stand_in, delta_slice
 from streamsql.engine.storage.view import without_watermark
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 from streamsql.state.arrangement import Arrangement
 from streamsql.state.consolidate import consolidate
 

@@ -26,7 +26,6 @@ from streamsql.engine.beside import NOTES
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.indexes import indexes_of
 from streamsql.engine.layouts import Layout
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.sharing import is_same, join_readers
@@ -34,6 +33,7 @@ from streamsql.engine.storage.view import ViewState, without_watermark
 from streamsql.engine.views import bind_view, compile_options
 from streamsql.operators.builder import Options, node_label
 from streamsql.operators.stand_in import StandIn
+from streamsql.plan.visit import scans
 from streamsql.state.arrangement import Arrangement
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from streamsql.functions.expressions import (
     Subquery,
     WindowCall,
     transform,
+    walk,
 )
 from streamsql.plan.nodes import (
     Aggregate,
@@ -29,6 +30,7 @@ from streamsql.plan.nodes import (
     Limit,
     LogicalPlan,
     Project,
+    Scan,
     Sort,
     TableFunction,
     Values,
@@ -107,6 +109,19 @@ def node_expressions(node: LogicalPlan) -> list[Expr]:
         case ClockColumns():
             return list(node.conditions)
     return []
+
+
+def scans(plan: LogicalPlan) -> list[Scan]:
+    """Every Scan of the plan, those in subqueries too."""
+    found: list[Scan] = []
+    for node in walk_plan(plan):
+        if isinstance(node, Scan):
+            found.append(node)
+        for root in node_expressions(node):
+            for expr in walk(root):
+                if isinstance(expr, Subquery):
+                    found += scans(expr.plan)
+    return found
 
 
 def map_sort_keys(keys: tuple[SortKey, ...], fn: ExprMap) -> tuple[SortKey, ...]:

@@ -25,8 +25,8 @@ from streamsql.operators.session import Session
 from streamsql.operators.session_aggregate import SessionAggregate
 from streamsql.operators.source import Source
 from streamsql.operators.time_window import TimeWindow
-from streamsql.plan.nodes import LogicalPlan, Scan
-from streamsql.plan.visit import walk_plan
+from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 from streamsql.runtime.memory import keep_memory
 
 JUDGES = (TimeWindow, OnTime, PaneAggregate, Session, SessionAggregate, HoldBack)
@@ -55,8 +55,8 @@ class CompiledView:
 
     @cached_property
     def reads(self) -> frozenset[int]:
-        """OIDs of the relations that the view names."""
-        return frozenset(n.relation_id for n in walk_plan(self.plan) if isinstance(n, Scan))
+        """OIDs of the relations that the view names, in subqueries too."""
+        return frozenset(scan.relation_id for scan in scans(self.plan))
 
     @property
     def nodes(self) -> list[Node]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from streamsql.engine.catalog import describe
 from streamsql.engine.ddl import concurrent_update
-from streamsql.engine.reads.plans import scans
 from streamsql.engine.reads.view import base_of, slot_of
 from streamsql.engine.relations import Relation
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 
 if TYPE_CHECKING:
     from streamsql.engine.session import Session

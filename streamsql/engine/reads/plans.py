@@ -18,7 +18,7 @@ from streamsql.functions.expressions import (
     walk,
 )
 from streamsql.functions.literals import timestamptz_literal
-from streamsql.plan.nodes import LogicalPlan, Scan
+from streamsql.plan.nodes import LogicalPlan
 from streamsql.plan.visit import map_expressions, node_expressions, walk_plan
 
 NOW = "now"
@@ -101,17 +101,4 @@ def all_expressions(plan: LogicalPlan) -> list[Expr]:
                 found.append(expr)
                 if isinstance(expr, Subquery):
                     found += all_expressions(expr.plan)
-    return found
-
-
-def scans(plan: LogicalPlan) -> list[Scan]:
-    """Every Scan of the plan, those in subqueries too."""
-    found: list[Scan] = []
-    for node in walk_plan(plan):
-        if isinstance(node, Scan):
-            found.append(node)
-        for root in node_expressions(node):
-            for expr in walk(root):
-                if isinstance(expr, Subquery):
-                    found += scans(expr.plan)
     return found

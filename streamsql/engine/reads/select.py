@@ -19,11 +19,12 @@ from streamsql.engine.reads.current import check_current, tell_suspended
 from streamsql.engine.reads.duck import run_sql
 from streamsql.engine.reads.fast import run_fast
 from streamsql.engine.reads.lookup import with_lookups
-from streamsql.engine.reads.plans import freeze, needs_freezing, scans
+from streamsql.engine.reads.plans import freeze, needs_freezing
 from streamsql.engine.reads.versions import at_versions, bind_versions, mark_versions
 from streamsql.engine.reads.view import ReadView, base_of
 from streamsql.functions.expressions import Expr, Literal
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 
 if TYPE_CHECKING:
     from streamsql.engine.session import Session

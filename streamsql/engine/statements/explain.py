@@ -24,7 +24,7 @@ from streamsql.engine.catalog import check_runs
 from streamsql.engine.held_back import held_back
 from streamsql.engine.reads.access import State
 from streamsql.engine.reads.lookup import explained, with_lookups
-from streamsql.engine.reads.plans import freeze, scans
+from streamsql.engine.reads.plans import freeze
 from streamsql.engine.reads.select import BoundSelect, plan_sql, run_select
 from streamsql.engine.reads.versions import at_versions
 from streamsql.engine.reads.view import ReadView, slot_of
@@ -35,7 +35,7 @@ from streamsql.engine.statements.handler import Description, Handler, Types, res
 from streamsql.engine.storage.table import ROW_ID
 from streamsql.functions.expressions import Literal
 from streamsql.plan.nodes import LogicalPlan, Scan
-from streamsql.plan.visit import transform_plan
+from streamsql.plan.visit import scans, transform_plan
 from streamsql.runtime.compile import CompiledView
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from streamsql.engine.api import Result
 from streamsql.engine.catalog import check_runs
 from streamsql.engine.json_rows import rows_as_json
 from streamsql.engine.reads.duck import run_sql
-from streamsql.engine.reads.plans import freeze, scans
+from streamsql.engine.reads.plans import freeze
 from streamsql.engine.reads.select import plan_sql, relation_table
 from streamsql.engine.rebuild import (
     depends_on_arrival,
@@ -41,6 +41,7 @@ from streamsql.operators.stamp import Stamp
 from streamsql.operators.temporal_join import TemporalJoin
 from streamsql.operators.temporal_join_versions import TemporalVersionJoin
 from streamsql.plan.nodes import LogicalPlan
+from streamsql.plan.visit import scans
 from streamsql.state.consolidate import consolidate
 
 if TYPE_CHECKING:
