@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamsql.circuit.operator import Operator, RowError, State, Step
+from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, make_batch, ones
 from streamsql.core.errors import NegativeWeight, StreamSqlError
 from streamsql.core.logical_time import NO_WATERMARK
@@ -16,7 +16,7 @@ from streamsql.core.types import INTEGER
 from streamsql.functions.expressions import AggregateCall, Expr, column, literal
 from streamsql.operators import saved
 from streamsql.operators.accumulators.base import Cells
-from streamsql.operators.bad_results import results_and_errors
+from streamsql.operators.bad_results import BadGroups, results_and_errors
 from streamsql.operators.builder import Builder
 from streamsql.operators.columns import NO_WEIGHTS, BoolArray, sort_order
 from streamsql.operators.equal_pairs import moved_pairs, without_equal_pairs
@@ -31,7 +31,7 @@ from streamsql.operators.folding import (
 from streamsql.operators.groups import BatchKeys, Given, Groups
 from streamsql.operators.loops import accumulate as loops
 from streamsql.operators.loops import emit
-from streamsql.operators.map import move, rows_json
+from streamsql.operators.map import move
 from streamsql.operators.rounds import Rounds, forget_marks, rounds_of
 from streamsql.plan import nodes as plan
 
@@ -85,8 +85,7 @@ class Aggregate(Operator):
         self.again: Callable[[], Operator] | None = None  # makes one that has seen nothing
         self.started = False
         self.on_error = on_error
-        self.bad_rows = 0
-        self._failure: tuple[str, str] | None = None
+        self.bad = BadGroups(self.name, self.key_schema, on_error)
         self._step: Step | None = None  # where errors are told; None = nowhere
         self._given: Given | None = None
         self._kept: Int64Array | None = None  # rows of the last output that were not bad
@@ -242,26 +241,12 @@ class Aggregate(Operator):
         results, errors = results_and_errors(self.folding.accumulators, cells)
         n = len(cells)
         out = Delta.of(keys + results, self.schema.arrow, n, weights, None, True)
-        if self._step is not None:
-            named = make_batch(keys, self.key_schema.arrow, n)
-            for row, error in errors.items():
-                self._report(self._step, named.slice(row, 1), error, int(weights[row]))
-        if self.on_error == "null":
-            return out
-        kept = np.ones(n, np.bool_)
-        kept[list(errors)] = False
-        self._kept = np.flatnonzero(kept)
-        return out.take(self._kept)
-
-    def _report(self, step: Step, key: pa.RecordBatch, error: StreamSqlError, weight: int) -> None:
-        text = rows_json(Delta(key), np.zeros(1, np.int64), self.key_schema)[0]
-        step.errors.append(RowError(self.name, error.sqlstate, error.message, text, weight))
-        if self.on_error == "fail":
-            self.bad_rows += weight
-            self._failure = (error.sqlstate, error.message) if self.bad_rows > 0 else None
+        named = make_batch(keys, self.key_schema.arrow, n)
+        self._kept = self.bad.kept(self._step, named, errors, weights)
+        return out if self._kept is None else out.take(self._kept)
 
     def failure(self) -> tuple[str, str] | None:
-        return self._failure
+        return self.bad.failure
 
     def _all_rows(self, slots: Int64Array) -> Delta:
         """+1 for each of these groups as it is."""
@@ -294,25 +279,37 @@ class Aggregate(Operator):
         return self.rounds is not None and self.close is None
 
     def current(self, *inputs: Delta) -> Delta | None:
+        return self._current(None, inputs)
+
+    def _current(self, step: Step | None, inputs: Sequence[Delta]) -> Delta:
+        """step: takes the reports, None = nobody is told."""
         if self.replays and self.again is not None and inputs[0].row_watermark is not None:
-            return self.again().step(Step(0, 0), *inputs)
-        self._step = None
+            return self.again().step(step or Step(0, 0), *inputs)
+        self._step = step
         return self._all_rows(self.groups.live())
 
+    @property
+    def retells(self) -> bool:
+        try:
+            self.folding.results(self.groups.gather(self.groups.live()))
+        except StreamSqlError:
+            return True
+        return False
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
+        with self.bad.retelling():
+            return self._current(step, inputs)
+
     def save(self) -> State:
-        sqlstate, message = self._failure or ("", "")
-        failure = pa.table({"rows": [self.bad_rows], "sqlstate": [sqlstate], "message": [message]})
         folding = saved.nest("folding", self.folding.save())
-        return {**self.groups.save(), **folding, "failure": failure}
+        return {**self.groups.save(), **folding, "failure": self.bad.save()}
 
     def load(self, state: State) -> None:
         self.groups.load(state)
         self.folding.load(saved.inner("folding", state))
         self.started = True
         if "failure" in state:
-            held = state["failure"].to_pylist()[0]
-            self.bad_rows = held["rows"]
-            self._failure = (held["sqlstate"], held["message"]) if held["sqlstate"] else None
+            self.bad.load(state["failure"])
         if self.close is not None:
             live = self.groups.live()
             live = live[self._closes(live)]

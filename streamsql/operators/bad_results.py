@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +33,13 @@ class BadGroups:
         step: Step | None,
         keys: pa.RecordBatch,
         errors: dict[int, StreamSqlError],
-        weight: int,
+        weights: Int64Array,
     ) -> Int64Array | None:
         """Report groups that failed; which of all are given out, None = all. step: takes the
-        reports, None = nobody is told. weight: -1 where the groups are taken back."""
+        reports, None = nobody is told. weights: of the groups, -1 where one is taken back."""
         if step is not None:
             for row, error in errors.items():
-                self._report(step, keys.slice(row, 1), error, weight)
+                self._report(step, keys.slice(row, 1), error, int(weights[row]))
         if self.on_error == "null" or not errors:
             return None
         good = np.ones(keys.num_rows, np.bool_)
@@ -51,6 +52,15 @@ class BadGroups:
         if self.on_error == "fail":
             self.rows += weight
             self.failure = (error.sqlstate, error.message) if self.rows > 0 else None
+
+    @contextmanager
+    def retelling(self) -> Iterator[None]:
+        """What is reported within was counted when it was reported first."""
+        held = self.rows, self.failure
+        try:
+            yield
+        finally:
+            self.rows, self.failure = held
 
     def save(self) -> pa.Table:
         """For `load`."""

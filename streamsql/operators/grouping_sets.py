@@ -171,10 +171,17 @@ class GroupingSets(Operator):
         return self.rounds is not None and not self.needs_time
 
     def current(self, *inputs: Delta) -> Delta | None:
+        return self.retell(Step(0, 0), *inputs)
+
+    @property
+    def retells(self) -> bool:
+        return any(one.retells for one in self.sets)
+
+    def retell(self, step: Step, *inputs: Delta) -> Delta | None:
         if self.again is not None and inputs[0].row_watermark is not None:
-            return self.again().step(Step(0, 0), *inputs)
-        parts = [self._widened(one, one.current() or Delta.empty(one.schema)) for one in self.sets]
-        return concat([p for p in parts if p], self.schema)
+            return self.again().step(step, *inputs)
+        given = [(one, one.retell(step)) for one in self.sets]
+        return concat([self._widened(one, rows) for one, rows in given if rows], self.schema)
 
     def save(self) -> State:
         state: dict[str, pa.Table] = {}

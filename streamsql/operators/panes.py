@@ -72,6 +72,7 @@ class PaneAggregate(Aggregate):
         on_error: str = "skip",
     ) -> None:
         """keys: positions in the input, or START, END, TIME."""
+        self.grid = grid
         super().__init__(
             schema, keys, hashed, folding,
             close=close, on_close=on_close, input_schema=input_schema, on_error=on_error,
@@ -79,7 +80,6 @@ class PaneAggregate(Aggregate):
         self.rows_schema = input_schema
         self._expected = 64
         self.time_column = time_column
-        self.grid = grid
         self.drops_late = late
 
     input_origins: Mapping[int, tuple[int, int]] = {}

@@ -180,7 +180,7 @@ class SessionAggregate(Operator):
         except StreamSqlError:
             results, errors = results_and_errors(self.folding.accumulators, cells)
             keys = make_batch(list(arrays), self.bad.schema.arrow, slots.size)
-            kept = self.bad.kept(step, keys, errors, weight)
+            kept = self.bad.kept(step, keys, errors, np.full(slots.size, weight))
         batch = make_batch([*arrays, *results], self.schema.arrow, slots.size)
         return (batch if kept is None else take_rows(batch, kept)), kept
 
@@ -223,10 +223,8 @@ class SessionAggregate(Operator):
         return True  # a sum may have left the range
 
     def retell(self, step: Step, *inputs: Delta) -> Delta | None:
-        held = self.bad.rows, self.bad.failure
-        out = self._current(step)
-        self.bad.rows, self.bad.failure = held
-        return out
+        with self.bad.retelling():
+            return self._current(step)
 
     def failure(self) -> tuple[str, str] | None:
         return self.bad.failure
