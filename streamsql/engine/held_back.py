@@ -38,15 +38,15 @@ def held_back(engine: Engine, compiled: CompiledView) -> list[str]:
     oid, tracker = trackers[source.id]
     others = sum(1 for i in engine.circuit.cone(node.id) if i in trackers) > 1
     name = engine.relation_name(oid)
+    until_us = min(due)[0] if due else None
+    when = "" if until_us is None else _when(engine, node, source, until_us)
     span = open_span(engine, node.id)
     if span is not None:
         at, what = watermark_text(span.watermark), f"{span.operator.name} #{span.id}"
-        who = f"Held back by {what}: its watermark waits at {at} for spans that are still open"
-        return [who, *_oldest(node, min(due)[0] if due else None, None)]
-    return [
-        f"Held back by {_who(engine, name, source, tracker, others)}",
-        *_oldest(node, min(due)[0] if due else None, name),
-    ]
+        who = f"{what}: its watermark waits at {at} for spans that are still open"
+    else:
+        who = _who(engine, name, source, tracker, others)
+    return [f"Held back by {who}", *_oldest(node, until_us, when)]
 
 
 def open_span(engine: Engine, node_id: int) -> Node | None:
@@ -118,13 +118,37 @@ def _idle(source: Node, tracker: WatermarkTracker, others: bool) -> str:
     return ""
 
 
-def _oldest(node: Node, until_us: int | None, name: str | None) -> list[str]:
-    """What waits longest in the node. name: the source that it waits for; None: spans of a join."""
+def _when(engine: Engine, node: Node, source: Node, until_us: int) -> str:
+    """When a node's watermark comes so far: what its slowest source has to reach; where joins below
+    hold it for spans, what those have to pass that end these, and what the others have to reach."""
+    nodes, cone = engine.circuit.nodes, engine.circuit.cone(node.id)
+    passes: dict[int, int] = {}
+    for i in cone:
+        holding = getattr(nodes[i].operator, "holding", None)
+        for port, end_us in ({} if holding is None else holding.over(until_us)).items():
+            at = slowest_source(nodes[i].sources[port]).id
+            passes[at] = max(passes.get(at, end_us), end_us)
+    oids = {engine.nodes[oid]: oid for oid, _ in engine.trackers()}
+    others = [i for i in cone if passes and i in oids and nodes[i].idle.since is None]
+    behind = [i for i in {source.id, *others} if nodes[i].watermark < until_us]
+    reaches = [i for i in behind if passes.get(i, until_us - 1) < until_us]
+    parts = [(at, "reaches", until_us) for at in sorted(reaches)]
+    parts += [(at, "passes", end) for at, end in sorted(passes.items()) if at not in reaches]
+    if not parts:
+        return f"when the watermark reaches {watermark_text(until_us)}"
+    texts: list[str] = []
+    for at, verb, time_us in parts:
+        name = engine.relation_name(oids[at]) if at in oids else f"{nodes[at].operator.name} #{at}"
+        what = "that" if texts else "the watermark"
+        texts.append(f"{what} of {name} {verb} {watermark_text(time_us)}")
+    return f"when {' and '.join(texts)}"
+
+
+def _oldest(node: Node, until_us: int | None, when: str) -> list[str]:
+    """What waits longest in the node. when: its watermark comes so far."""
     what = node.operator.holds_open
     if until_us is None:
         return [f"Oldest open {what}: none has rows in it"] if what == "window" else []
-    of = f" of {name}" if name else ""
-    when = f"when the watermark{of} reaches {watermark_text(until_us)}"
     if what == "row":
         return [f"Oldest row that waits: leaves {when}"]
     end = watermark_text(until_us - node.operator.lateness_us)

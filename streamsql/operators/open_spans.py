@@ -52,6 +52,11 @@ class OpenSpans:
         ]
         return min((int(times[0]) for _, times in self._runs), default=END_OF_TIME)
 
+    def last_end(self, before: int) -> int | None:
+        """The latest end of the spans of rows with a time before this, µs; None: no such row."""
+        early = [(ends, int(np.searchsorted(times, before))) for ends, times in self._runs]
+        return max((int(ends[n - 1]) for ends, n in early if n), default=None)
+
     def save(self) -> State:
         """All rows that hold."""
         parts = [np.empty((2, 0), np.int64), *(np.stack(run) for run in self._runs)]
@@ -125,6 +130,16 @@ class Holding:
             return inputs
         passed = [passed_us(w, p) for w, p in zip(inputs, self.patience_us, strict=True)]
         return (*inputs, self.open[0].floor(passed[1]), self.open[1].floor(passed[0]))
+
+    def over(self, until_us: int) -> dict[int, int]:
+        """Which time, µs, each input's watermark has to pass before open spans let the output's
+        come so far; only inputs that are waited for."""
+        found = {}
+        for side in (0, 1):
+            end, other = self.open[side].last_end(until_us), 1 - side
+            if end is not None:
+                found[other] = min(end + self.patience_us[other], END_OF_TIME)
+        return found
 
     def marked(self, out: Delta) -> Delta:
         """The output under watermarks that have not passed these times: its rows held them."""

@@ -259,7 +259,37 @@ def test_spans_of_a_join_that_are_open_are_named_in_place_of_its_sources(db) -> 
     named, oldest = why(db)
     assert named.startswith("Held back by IntervalJoin #")
     assert named.endswith(" for spans that are still open")
-    assert oldest == (f"Oldest open window: ends {at}10, closes when the watermark reaches {at}10")
+    assert oldest == (
+        f"Oldest open window: ends {at}10, closes when the watermark of b passes {at}50"
+    )
     db.execute(f"INSERT INTO b VALUES (1, '{at}58', NULL)")
     assert why(db)[0].startswith("Held back by b since ")
     assert why(db)[1] == "Oldest open window: none has rows in it"
+
+
+def test_a_window_is_promised_for_when_the_spans_that_will_hold_it_are_over(db) -> None:
+    for name in ("a", "b"):
+        db.execute(f"CREATE TABLE {name} (id INT, t TIMESTAMP, u TIMESTAMP, WATERMARK FOR t AS t)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS n FROM TUMBLE((SELECT a.t "
+        "FROM a LEFT JOIN b ON a.id = b.id AND b.t BETWEEN a.t AND a.u), t, INTERVAL '10 s') "
+        "GROUP BY window_end EMIT ON WINDOW CLOSE"
+    )
+    at = "2024-01-01 00:00:"
+    closes = f"Oldest open window: ends {at}10, closes when the watermark of"
+    db.execute(f"INSERT INTO a VALUES (1, '{at}04', '{at}06'), (1, '{at}07', '{at}09')")
+    # the spans are over before
+    assert why(db)[1] == f"{closes} a reaches {at}10 and that of b reaches {at}10"
+    db.execute(f"INSERT INTO a VALUES (1, '{at}08', '{at}50'), (2, '{at}09', NULL)")
+    assert why(db)[0].startswith("Held back by b since ")
+    assert why(db)[1] == f"{closes} a reaches {at}10 and that of b passes {at}50"
+    db.execute(f"ADVANCE WATERMARK FOR b TO '{at}20'")
+    assert why(db)[0].startswith("Held back by LeftJoin #")
+    assert why(db)[1] == f"{closes} a reaches {at}10 and that of b passes {at}50"
+    db.execute(f"INSERT INTO a VALUES (3, '{at}11', '{at}59')")
+    assert why(db)[1] == f"{closes} b passes {at}50"
+    db.execute(f"ADVANCE WATERMARK FOR b TO '{at}50'")
+    assert db.execute("SELECT * FROM v").fetchall() == []
+    assert why(db)[1] == f"{closes} b passes {at}50"
+    db.execute(f"ADVANCE WATERMARK FOR b TO '{at}50.000001'")
+    assert [n for _, n in db.execute("SELECT * FROM v").fetchall()] == [4]
