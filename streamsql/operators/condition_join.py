@@ -36,7 +36,7 @@ from streamsql.plan.visit import remap_columns
 from streamsql.state.consolidate import consolidate
 
 PAIRED = frozenset({"inner", "cross", "left", "right", "full"})
-Came = tuple[Int64Array, Int64Array]  # rows that this tick changed, the marks of what they make
+Came = tuple[Int64Array, Int64Array]  # rows that this tick changed, ascending, and their marks
 FREE_FROM = 1024
 """Rows below which nothing is looked for that could be freed."""
 
@@ -177,7 +177,8 @@ class ConditionJoin(Operator):
         marks = self._marks(side, delta, slots)
         outs, matches, met = self._pairs(step, side, slots, by, marks)
         if marks.size:
-            self._came[side].append((slots, marks))
+            order = np.argsort(slots)
+            self._came[side].append((slots[order], marks[order]))
         opened = old == 0
         cells = own.rows.cells
         if self.counted[side]:
@@ -230,10 +231,8 @@ class ConditionJoin(Operator):
         """The marks of pairs with these rows of a side: of two that came in this tick the later one
         made the pair."""
         for came, theirs in self._came[side]:
-            order = np.argsort(came)
-            at = np.minimum(np.searchsorted(came[order], slots), came.size - 1)
-            same = came[order][at] == slots
-            marks = np.where(same, np.maximum(marks, theirs[order][at]), marks)
+            at = np.minimum(np.searchsorted(came, slots), came.size - 1)
+            marks = np.where(came[at] == slots, np.maximum(marks, theirs[at]), marks)
         return marks
 
     def _holds(

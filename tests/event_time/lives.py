@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from streamsql.engine.database import Database
 from tests.engine.test_recovery import abandon
 from tests.event_time import grouped, joined, model
@@ -422,3 +424,22 @@ def micros(value: object) -> object:
     if isinstance(value, dt.datetime):
         return round((value.replace(tzinfo=None) - EPOCH) / dt.timedelta(microseconds=1))
     return value
+
+
+def live_through(life: Life, seed: int, steps: int) -> None:
+    """Three views and so many steps: at each the model agrees, and VERIFY does at the end."""
+    try:
+        for _ in range(3):
+            life.view()
+        for number in range(steps):
+            life.step()
+            found = life.differences()
+            if found:
+                said = "\n".join(life.said)
+                pytest.fail(f"seed {seed}, step {number}:\n{said}\n{found}", pytrace=False)
+        wrong = life.verified()
+        if wrong:
+            said = "\n".join(life.said)
+            pytest.fail(f"seed {seed}:\n{said}\n{wrong}", pytrace=False)
+    finally:
+        life.db.close()

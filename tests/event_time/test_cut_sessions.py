@@ -7,7 +7,7 @@ import os
 import pytest
 
 import streamsql
-from tests.event_time.lives import Life, Made
+from tests.event_time.lives import Life, Made, live_through
 
 DEEP = os.environ.get("STREAMSQL_DEEP") == "1"
 FIRST = int(os.environ.get("STREAMSQL_FIRST_LIFE", "0"))
@@ -35,22 +35,7 @@ class SessionLife(Life):
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + LIVES))
 def test_pieces_of_sessions_are_final_once_they_are_closed(seed: int) -> None:
-    life = SessionLife(seed)
-    try:
-        for _ in range(3):
-            life.view()
-        for number in range(STEPS):
-            life.step()
-            found = life.differences()
-            if found:
-                said = "\n".join(life.said)
-                pytest.fail(f"seed {seed}, step {number}:\n{said}\n{found}", pytrace=False)
-        wrong = life.verified()
-        if wrong:
-            said = "\n".join(life.said)
-            pytest.fail(f"seed {seed}:\n{said}\n{wrong}", pytrace=False)
-    finally:
-        life.db.close()
+    live_through(SessionLife(seed), seed, STEPS)
 
 
 @pytest.mark.parametrize("most", ["", ", max => INTERVAL '60 s'"])

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from tests.event_time.lives import Life
+from tests.event_time.lives import Life, live_through
 
 DEEP = os.environ.get("STREAMSQL_DEEP") == "1"
 FIRST = int(os.environ.get("STREAMSQL_FIRST_LIFE", "0"))
@@ -19,19 +19,4 @@ LIVES, STEPS = (400, 120) if DEEP else (6, 40)
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + LIVES))
 def test_views_follow_the_rules_of_event_time(seed: int) -> None:
-    life = Life(seed)
-    try:
-        for _ in range(3):
-            life.view()
-        for number in range(STEPS):
-            life.step()
-            found = life.differences()
-            if found:
-                said = "\n".join(life.said)
-                pytest.fail(f"seed {seed}, step {number}:\n{said}\n{found}", pytrace=False)
-        wrong = life.verified()
-        if wrong:
-            said = "\n".join(life.said)
-            pytest.fail(f"seed {seed}:\n{said}\n{wrong}", pytrace=False)
-    finally:
-        life.db.close()
+    live_through(Life(seed), seed, STEPS)
