@@ -255,6 +255,7 @@ class Circuit:
         output. Returns the deltas of the new output nodes.
         """
         new = set(new_nodes)
+        step.filling = True
         run = Run(self, step, new)
         known = dict(snapshots)
         note_given(step, self.nodes, snapshots)

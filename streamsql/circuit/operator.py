@@ -62,6 +62,7 @@ class Step:
     tick: the version being made. now_us: the tick's clock, µs. input_watermarks: watermark of each
     input *after* this tick's rows, µs (filled by the circuit for each operator before its step).
     late, errors: appended to by operators. null_event_times: rows without an event time, counted.
+    filling: whether these are the first rows of new nodes, all that came so far at once.
     given, schemas: what sources and views gave in this tick, by node (`Operator.origins` points
     there), and under which columns.
     """
@@ -72,6 +73,7 @@ class Step:
     late: list[LateRow] = field(default_factory=list)
     errors: list[RowError] = field(default_factory=list)
     null_event_times: int = 0
+    filling: bool = False
     given: dict[int, Sequence[Delta]] = field(default_factory=dict)
     schemas: dict[int, Schema] = field(default_factory=dict)
 

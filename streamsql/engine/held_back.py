@@ -127,7 +127,8 @@ def _when(engine: Engine, node: Node, source: Node, until_us: int) -> str:
         holding = getattr(nodes[i].operator, "holding", None)
         for port, end_us in ({} if holding is None else holding.over(until_us)).items():
             at = slowest_source(nodes[i].sources[port]).id
-            passes[at] = max(passes.get(at, end_us), end_us)
+            if nodes[at].watermark <= end_us:
+                passes[at] = max(passes.get(at, end_us), end_us)
     oids = {engine.nodes[oid]: oid for oid, _ in engine.trackers()}
     others = [i for i in cone if passes and i in oids and nodes[i].idle.since is None]
     behind = [i for i in {source.id, *others} if nodes[i].watermark < until_us]

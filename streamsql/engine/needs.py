@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamsql.circuit.operator import Operator
 from streamsql.operators.arrange import Arrange
+from streamsql.operators.asof_on_close import AsofJoinOnClose
 from streamsql.operators.clock_columns import ClockColumns
 from streamsql.operators.condition_join import ConditionJoin
 from streamsql.operators.interval_join import IntervalJoin
@@ -49,6 +50,11 @@ def has_spans(operator: Operator) -> bool:
     return isinstance(operator, IntervalJoin) or (
         isinstance(operator, ConditionJoin) and operator.rule is not None
     )
+
+
+def meets(operator: Operator) -> bool:
+    """Whether a join looks how far its other input was when a row came."""
+    return has_spans(operator) or isinstance(operator, TemporalVersionJoin | AsofJoinOnClose)
 
 
 def judges(operator: Operator) -> bool:

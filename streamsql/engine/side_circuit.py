@@ -26,6 +26,7 @@ from streamsql.engine.beside import NOTES
 from streamsql.engine.catalog import Catalog
 from streamsql.engine.indexes import indexes_of
 from streamsql.engine.layouts import Layout
+from streamsql.engine.needs import meets
 from streamsql.engine.relations import Relation
 from streamsql.engine.requests import Tick
 from streamsql.engine.sharing import is_same, join_readers
@@ -221,7 +222,8 @@ class SideCircuit:
         """Take the rows in; gives the number of rows taken after each slice.
 
         Views that are recomputed by key or as a whole get all rows at once: in slices, the same
-        keys would be computed again with every slice.
+        keys would be computed again with every slice. So do joins that look how far the other side
+        is.
         """
         for view in self.views:
             if view.held is not None:
@@ -230,20 +232,21 @@ class SideCircuit:
                 view.held = None
                 yield 0
         sliced = all(v.compiled.maintenance == "incremental" for v in self.views)
+        sliced = sliced and not any(meets(node.operator) for node in self.circuit)
         last = {i.side: i.watermark for i in self.inputs if i.watermark != NO_WATERMARK}
         if not sliced:
-            self._step(
-                self.version, self.now_us, {i.side: [i.history()] for i in self.inputs}, last
-            )
+            whole = {i.side: [i.history()] for i in self.inputs}
+            self._step(Step(self.version, self.now_us, filling=True), whole, last)
             yield self.rows
             return
         for given in self.inputs:
             delta = given.history()
             for start in range(0, delta.num_rows, SLICE_ROWS):
                 part = delta_slice(delta, start, min(SLICE_ROWS, delta.num_rows - start))
-                self._step(self.version, self.now_us, {given.side: [part]}, {})
+                step = Step(self.version, self.now_us, filling=True)
+                self._step(step, {given.side: [part]}, {})
                 yield part.num_rows
-        self._step(self.version, self.now_us, {}, last)
+        self._step(Step(self.version, self.now_us, filling=True), {}, last)
         yield 0
 
     def prepare(self, engine: Engine) -> None:
@@ -291,16 +294,11 @@ class SideCircuit:
         for view in self.views:
             if view.relation.oid in tick.replaced:
                 view.take(tick.replaced[view.relation.oid], own=False)
-        self._step(tick.version, tick.now_us, deltas, watermarks)
+        self._step(Step(tick.version, tick.now_us), deltas, watermarks)
 
     def _step(
-        self,
-        version: int,
-        now_us: int,
-        deltas: Mapping[int, list[Delta]],
-        watermarks: Mapping[int, int],
+        self, step: Step, deltas: Mapping[int, list[Delta]], watermarks: Mapping[int, int]
     ) -> None:
-        step = Step(version, now_us)
         try:
             outputs = self.circuit.step(step, deltas, watermarks)
         except NodeFailed as error:

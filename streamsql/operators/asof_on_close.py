@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from streamsql.operators.builder import Builder
 from streamsql.operators.event_time import CloseQueue, event_time_column, event_time_us
 from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.join_condition import NearestJoin
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import move
 from streamsql.operators.timed_rows import COUNT, PART, TimedRows
@@ -35,7 +37,7 @@ class AsofJoinOnClose(Operator):
     State:    left rows that wait; right rows, but those before the nearest one of every time that
               may still be asked for.
     Cost:     O((changed rows + what comes out) x log rows).
-    Errors:   rows behind the watermark of their own side are late, and dropped.
+    Errors:   rows that both watermarks have passed are late, and dropped.
     """
 
     needs_time = True
@@ -53,7 +55,7 @@ class AsofJoinOnClose(Operator):
         self.after = closes
         self.lateness_us = lateness_us
         self.outer = outer
-        self.right_watermark = NO_WATERMARK
+        self.marks = JoinMarks()
         self.origins_of_left: dict[int, tuple[int, int]] = {}
         self._reset()
 
@@ -73,27 +75,26 @@ class AsofJoinOnClose(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
         watermark = min(step.input_watermarks, default=NO_WATERMARK)
+        self.marks.begin(step.input_watermarks)
         if b:
             self._right_changed(self._on_time(step, b))
         self.waiting.origins, self.waiting.port = self.origins_of_left, 0
         inner = replace(step, input_watermarks=(watermark,))
-        due = self.waiting.step(inner, a)
+        least = self.marks.least(0, a, filling=step.filling)
+        due = self.waiting.step(inner, Delta(a.batch, a.weights, least))
         step.null_event_times = inner.null_event_times
         out = self._put_out(due) if due else Delta.empty(self.schema)
         self._forget(watermark)
-        self.right_watermark = max(self.right_watermark, step.input_watermarks[1])
         return out
 
     def _on_time(self, step: Step, b: Delta) -> Delta:
         """Right entries that can match and were not late; late ones are reported."""
-        marks = b.row_watermark
-        if marks is None:
-            marks = np.full(b.num_rows, self.right_watermark)
+        least = self.marks.least(1, b, filling=step.filling)
         times, _ = event_time_us(b.batch.column(self.parts.right_time))
         nulls = any_null(b.batch, [*self.parts.right_keys, self.parts.right_time])
-        late = is_late(times + self.after[1], marks, self.lateness_us) & ~nulls
+        late = is_late(times + self.after[1], least, self.lateness_us) & ~nulls
         if bool(late.any()):
-            judged = Delta(b.batch, b.weights, marks)
+            judged = Delta(b.batch, b.weights, least)
             report_late(step, self, judged, np.flatnonzero(late), times, self.inputs[1],
                         port=1)  # fmt: skip
         return Delta(b.batch, b.weights).take(np.flatnonzero(~late & ~nulls))
@@ -151,12 +152,19 @@ class AsofJoinOnClose(Operator):
         self.keys.remove(parts[self.right.index.first(parts) < 0])
 
     # --- the rest of the contract --------------------------------------------------------------
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.marks.end(inputs)
+        return super().advance_watermark(inputs)
+
     def save(self) -> State:
         return {
             **saved.nest("waiting", self.waiting.save()),
             **saved.nest("right", self.right.save()),
             **saved.nest("keys", self.keys.save()),
-            "seen": saved.numbers(watermark=self.right_watermark),
+            **self.marks.save(),
         }
 
     def load(self, state: State) -> None:
@@ -164,7 +172,7 @@ class AsofJoinOnClose(Operator):
         self.waiting.load(saved.inner("waiting", state))
         self.right.load(saved.inner("right", state))
         self.keys = HashIndex.load(saved.inner("keys", state))
-        self.right_watermark = saved.number(state["seen"], "watermark")
+        self.marks.load(state)
         live = self.right.rows.live()
         if live.size:
             times, _ = event_time_us(self.right.times(live))

@@ -125,8 +125,7 @@ class ConditionJoin(Operator):
         given = list(deltas)
         for side, came in enumerate(deltas):
             if self.rule is not None and came:
-                before = self.watermarks.before[side]
-                given[side] = self.rule.on_time(step, self, side, came, before)
+                given[side] = self.rule.on_time(step, self, side, came, self.watermarks)
         self._came = [], []
         for side, delta in self.watermarks.in_order(given, self._judged):
             if self.holding is not None:

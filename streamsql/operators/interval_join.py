@@ -34,11 +34,12 @@ class IntervalJoin(Operator):
               each compared with the other side, so a row's partners lie in a span of time.
     Input:    two deltas; any weights.
     Output:   the columns asked for; weight = product of the weights; not consolidated. An entry
-              whose span was over when it came (b.t in [a.t - i, a.t + j]: a.t + j is below a's
-              watermark; a span that ends at another column: a.t is) is late, and dropped.
-    State:    by side the rows that may still meet partners; freed when the other side's watermark
-              has passed the end of their span, and no late partner counts any more. Rows are kept
-              as they came; an index is made where it pays.
+              whose span was over when it came (b.t in [a.t - i, a.t + j]: a.t + j is below the
+              watermark of both sides; a span that ends at another column: a.t is) is late, and
+              dropped.
+    State:    by side the rows that may still meet partners; freed when both watermarks have passed
+              the end of their span, and no late partner counts any more. Rows are kept as they
+              came; an index is made where it pays.
     Cost:     O(changed rows + matches), for every piece of rows kept (few: small ones are merged).
     """
 
@@ -82,19 +83,21 @@ class IntervalJoin(Operator):
         for side, came in enumerate(deltas):
             if came:
                 column, patience = self.logs[side].time_column, self.patience_us[side]
-                given[side] = on_time(step, self, side, came, self.inputs[side], column, patience)
-        judged = bool(self.event_times or self.closes)
+                least = self.marks.least(side, came, filling=step.filling)
+                judged = Delta(came.batch, came.weights, least, came.consolidated)
+                given[side] = on_time(step, self, side, judged, self.inputs[side], column, patience)
+        timed = bool(self.event_times or self.closes)
         fresh: tuple[list[Piece], list[Piece]] = ([], [])
-        for side, delta in self.marks.in_order(given, judged):
+        for side, delta in self.marks.in_order(given, timed):
             piece = self.logs[side].piece(delta)
             outs += self._changed(side, piece, fresh[1 - side])
             fresh[side].append(piece)
         for log, pieces in zip(self.logs, fresh, strict=True):
             for piece in pieces:
                 log.append(piece)
-        watermarks = step.input_watermarks or (NO_WATERMARK, NO_WATERMARK)
+        watermark = min(step.input_watermarks, default=NO_WATERMARK)
         for side, log in enumerate(self.logs):
-            log.forget(passed_us(watermarks[1 - side], self.patience_us[1 - side]))
+            log.forget(passed_us(watermark, self.patience_us[1 - side]))
         out = concat(outs, self.schema)
         return drop_closed(step, self, out if self.holding is None else self.holding.marked(out))
 
@@ -189,7 +192,7 @@ class IntervalJoin(Operator):
         ]
         return {
             "state": "by side, the rows whose span of time is open",
-            "freed": "when the other side's watermark has passed the end of their span",
+            "freed": "when both watermarks have passed the end of their span",
             "detail": " and ".join([*names, *spans]),
         }
 

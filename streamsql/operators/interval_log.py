@@ -127,8 +127,8 @@ class IntervalLog:
             self.pieces.append(piece)
 
     def forget(self, passed: int) -> None:
-        """Drop rows whose span ended before `passed` (µs), which the other side has left behind,
-        and merge what is small."""
+        """Drop rows whose span ended before `passed` (µs), below which no partner is on time, and
+        merge what is small."""
         self.pieces = [p for p in self.pieces if p.last >= passed]
         while len(self.pieces) > 1:
             a, b = self.pieces[-2], self.pieces[-1]

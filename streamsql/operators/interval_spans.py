@@ -18,17 +18,18 @@ from streamsql.operators.event_time import event_time_us
 from streamsql.operators.interval_bounds import Bound, Span, beside, patience_of, span_of, times_of
 from streamsql.operators.interval_log import moved, on_time, passed_us
 from streamsql.operators.join_condition import EquiJoin
+from streamsql.operators.join_marks import JoinMarks
 
 
 @dataclass(frozen=True)
 class SpanRule:
     """The span of time in which the partners of a row lie, by side (0 = left).
 
-    An entry is late, as in `IntervalJoin`, once its own input's watermark is more than its side's
-    patience (µs) past it. A row is done with when the other watermark has passed the end of its
-    span, so that no partner comes, and its own one has passed the row, so that it is not taken
-    back: what matches it then, or that nothing does, is final. delays_us: how far behind its
-    watermark each input gives rows that are on time. gaps: `Operator.gaps` of each input.
+    An entry is late, as in `IntervalJoin`, once the watermarks of both inputs are more than its
+    side's patience (µs) past it. A row is done with when both have passed the end of its span, so
+    that no partner comes, and the row, so that it is not taken back: what matches it then, or that
+    nothing does, is final. delays_us: how far behind its watermark each input gives rows that are
+    on time. gaps: `Operator.gaps` of each input.
     """
 
     span: Span
@@ -46,23 +47,24 @@ class SpanRule:
         return self.bound(1 - side).time
 
     def on_time(
-        self, step: Step, operator: Operator, side: int, delta: Delta, before: int
+        self, step: Step, operator: Operator, side: int, delta: Delta, marks: JoinMarks
     ) -> Delta:
-        """One side's entries without the late ones, which are reported. before: the input's
-        watermark before the tick: what it has let go is late also where entries have no mark."""
-        if before not in (NO_WATERMARK, END_OF_TIME):
-            marks = delta.row_watermark
-            floor = np.full(delta.num_rows, before)
-            marks = floor if marks is None else np.maximum(marks, floor)
-            delta = Delta(delta.batch, delta.weights, marks, delta.consolidated)
+        """One side's entries without the late ones, which are reported. marks: of the join; what
+        its watermark before the tick has let go is late, whatever mark an entry has."""
+        least = marks.least(side, delta, filling=step.filling)
+        before = min(marks.before[side], marks.of_others(side))
+        if before != END_OF_TIME:
+            least = np.maximum(least, before)
+        judged = Delta(delta.batch, delta.weights, least, delta.consolidated)
         patience = self.patience_us[side]
-        return on_time(step, operator, side, delta, self.schemas[side], self.time(side), patience)
+        return on_time(step, operator, side, judged, self.schemas[side], self.time(side), patience)
 
     def over(
         self, side: int, column: Callable[[int], pa.Array], watermarks: Sequence[int]
     ) -> BoolArray:
         """bool[n]: which rows of a side, given by column, are done with."""
-        passed = [passed_us(w, p) for w, p in zip(watermarks, self.patience_us, strict=True)]
+        least = min(watermarks, default=NO_WATERMARK)
+        passed = [passed_us(least, p) for p in self.patience_us]
         bound = self.bound(side)
         time, valid = event_time_us(column(self.time(side)))
         until, known = event_time_us(column(bound.until))

@@ -107,6 +107,18 @@ class JoinMarks:
         at = np.zeros(1, np.int64) if row_watermark is None else np.argmax(row_watermark).reshape(1)
         return int(self.of(side, row_watermark, at)[0])
 
+    def least(self, side: int, delta: Delta, *, filling: bool) -> Int64Array:
+        """int64[n]: the least of all inputs' watermarks when each entry of one came, by which the
+        join itself judges it. filling: all that came so far comes at once, and how far the others
+        were is not known: they are taken to have been where they are now. So rows that were late
+        stay late, and are late too that came while another input was behind and is not any more."""
+        known = (self.now[j] for j in self.others[side])
+        others = min(known, default=END_OF_TIME) if filling else self.of_others(side)
+        marks = delta.row_watermark
+        if marks is None:
+            marks = np.full(delta.num_rows, self.before[side])
+        return np.minimum(marks, others)
+
     def judged(self, side: int, delta: Delta) -> Delta:
         """An input's entries under the marks of what is made of them; as they are where they have
         none."""

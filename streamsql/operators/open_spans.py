@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streamsql.circuit.operator import State
 from streamsql.core.delta import Delta, Int64Array
-from streamsql.core.logical_time import END_OF_TIME
+from streamsql.core.logical_time import END_OF_TIME, NO_WATERMARK
 from streamsql.operators import saved
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.interval_bounds import Bound, Span
@@ -128,18 +128,19 @@ class Holding:
         """The inputs' watermarks, and how far open spans let the output's go."""
         if not inputs:
             return inputs
-        passed = [passed_us(w, p) for w, p in zip(inputs, self.patience_us, strict=True)]
+        least = min(inputs)
+        passed = [passed_us(least, p) for p in self.patience_us]
         return (*inputs, self.open[0].floor(passed[1]), self.open[1].floor(passed[0]))
 
     def over(self, until_us: int) -> dict[int, int]:
         """Which time, µs, each input's watermark has to pass before open spans let the output's
-        come so far; only inputs that are waited for."""
-        found = {}
+        come so far; none where nothing is waited for."""
+        found = NO_WATERMARK
         for side in (0, 1):
-            end, other = self.open[side].last_end(until_us), 1 - side
+            end = self.open[side].last_end(until_us)
             if end is not None:
-                found[other] = min(end + self.patience_us[other], END_OF_TIME)
-        return found
+                found = max(found, min(end + self.patience_us[1 - side], END_OF_TIME))
+        return {} if found == NO_WATERMARK else {0: found, 1: found}
 
     def marked(self, out: Delta) -> Delta:
         """The output under watermarks that have not passed these times: its rows held them."""

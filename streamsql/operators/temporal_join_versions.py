@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from streamsql.operators.columns import take_rows
 from streamsql.operators.event_time import event_time_us
 from streamsql.operators.hold_back import HoldBack
 from streamsql.operators.join_condition import EquiJoin, equalities_text, extend, split
+from streamsql.operators.join_marks import JoinMarks
 from streamsql.operators.late import is_late, report_late
 from streamsql.operators.map import add_map, move
 from streamsql.operators.pair_condition import PairCondition
@@ -56,8 +58,8 @@ class TemporalVersionJoin(Operator):
     State:    left rows whose time has not passed; versions, but those that ended before everything
               that may still be asked for.
     Cost:     O((changed rows + what comes out) x log versions).
-    Errors:   rows behind the watermark of their own side are late, and dropped on both sides: a
-              late version would change what was put out.
+    Errors:   rows that both watermarks have passed are late, and dropped on both sides: a late
+              version would change what was put out.
     """
 
     needs_time = True
@@ -75,7 +77,7 @@ class TemporalVersionJoin(Operator):
         self.lateness_us = lateness_us
         self.outer = outer
         self.behind_us = behind_us
-        self.right_watermark = NO_WATERMARK
+        self.marks = JoinMarks()
         self.origins_of_left: dict[int, tuple[int, int]] = {}
         parts = join.parts
         self.strict = (list(parts.left_keys), [*parts.right_keys, join.right_time])
@@ -95,31 +97,33 @@ class TemporalVersionJoin(Operator):
     def step(self, step: Step, *deltas: Delta) -> Delta:
         a, b = deltas
         watermark = min(step.input_watermarks, default=NO_WATERMARK)
+        self.marks.begin(step.input_watermarks)
         if b:
             self._take_versions(step, b)
         self.waiting.origins, self.waiting.port = self.origins_of_left, 0
         inner = replace(step, input_watermarks=(watermark,))
-        due = self.waiting.step(inner, a)
+        least = self.marks.least(0, a, filling=step.filling)
+        due = self.waiting.step(inner, Delta(a.batch, a.weights, least))
         step.null_event_times = inner.null_event_times
         out = self._put_out(step, due) if due else Delta.empty(self.schema)
         self.versions.forget(watermark)
-        self.right_watermark = max(self.right_watermark, step.input_watermarks[1])
         return out
 
     def _take_versions(self, step: Step, b: Delta) -> None:
         """What begins or ends a version, in the order of arrival."""
-        marks = b.row_watermark
+        marks = b.row_watermark  # at which deletions end versions
         if marks is None:
-            marks = np.full(b.num_rows, self.right_watermark)
+            marks = np.full(b.num_rows, self.marks.before[1])
+        least = self.marks.least(1, b, filling=step.filling)
         times, valid = event_time_us(b.batch.column(self.join.right_time))
         if valid is not None:
             times = np.where(valid, times, NO_WATERMARK)
         keys = hash_columns(b.batch, self.join.parts.right_keys)
         weights = b.weights_or_ones()
-        late = is_late(times + 1, marks, self.lateness_us) & (weights > 0)
+        late = is_late(times + 1, least, self.lateness_us) & (weights > 0)
         nulls = any_null(b.batch, self.strict[1])
         if bool((late & ~nulls).any()):
-            judged = Delta(b.batch, b.weights, marks)
+            judged = Delta(b.batch, b.weights, least)
             report_late(step, self, judged, np.flatnonzero(late & ~nulls), times, self.inputs[1],
                         port=1)  # fmt: skip
         self.versions.take(b.batch, keys, times, weights, marks, late | nulls)
@@ -143,18 +147,25 @@ class TemporalVersionJoin(Operator):
         return make_batch(columns, self.schema.arrow, at.size)
 
     # --- the rest of the contract --------------------------------------------------------------
+    def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
+        self.marks.note_sources(sources)
+
+    def advance_watermark(self, inputs: tuple[int, ...]) -> int:
+        self.marks.end(inputs)
+        return super().advance_watermark(inputs)
+
     def save(self) -> State:
         return {
             **saved.nest("waiting", self.waiting.save()),
             **saved.nest("versions", self.versions.save()),
-            "right": saved.numbers(watermark=self.right_watermark),
+            **self.marks.save(),
         }
 
     def load(self, state: State) -> None:
         self._reset()
         self.waiting.load(saved.inner("waiting", state))
         self.versions.load(saved.inner("versions", state))
-        self.right_watermark = saved.number(state["right"], "watermark")
+        self.marks.load(state)
 
     def state_rows(self) -> int:
         return self.waiting.state_rows() + self.versions.count

@@ -282,11 +282,13 @@ def test_a_window_is_promised_for_when_the_spans_that_will_hold_it_are_over(db) 
     assert why(db)[1] == f"{closes} a reaches {at}10 and that of b reaches {at}10"
     db.execute(f"INSERT INTO a VALUES (1, '{at}08', '{at}50'), (2, '{at}09', NULL)")
     assert why(db)[0].startswith("Held back by b since ")
-    assert why(db)[1] == f"{closes} a reaches {at}10 and that of b passes {at}50"
+    assert why(db)[1] == f"{closes} a passes {at}50 and that of b passes {at}50"
     db.execute(f"ADVANCE WATERMARK FOR b TO '{at}20'")
     assert why(db)[0].startswith("Held back by LeftJoin #")
-    assert why(db)[1] == f"{closes} a reaches {at}10 and that of b passes {at}50"
+    assert why(db)[1] == f"{closes} a passes {at}50 and that of b passes {at}50"
     db.execute(f"INSERT INTO a VALUES (3, '{at}11', '{at}59')")
+    assert why(db)[1] == f"{closes} a passes {at}50 and that of b passes {at}50"
+    db.execute(f"ADVANCE WATERMARK FOR a TO '{at}59'")
     assert why(db)[1] == f"{closes} b passes {at}50"
     db.execute(f"ADVANCE WATERMARK FOR b TO '{at}50'")
     assert db.execute("SELECT * FROM v").fetchall() == []

@@ -12,8 +12,8 @@ from tests.event_time.model import NEVER, SECOND, Answer, Event, Grid, Row, View
 class WindowSpan(View):
     """Counts of a's windows by k beside the rows of b in [window_end - before, window_end + after].
 
-    A row of a is judged by its window; one of b once its own watermark has passed all windows
-    whose span it may be in.
+    A row of a is judged by its window; one of b once both watermarks have passed all windows whose
+    span it may be in.
     """
 
     grid: Grid = field(default_factory=lambda: Grid("tumble", SECOND, SECOND))
@@ -26,7 +26,7 @@ class WindowSpan(View):
         self.late_right: Counter[tuple[int, int]] = Counter()
 
     def take(self, event: Event, others: dict[str, int]) -> None:
-        ts, mark = event.row.ts, event.mark
+        ts, mark = event.row.ts, min(event.mark, others["a"])
         if event.table == "a":
             self.left.take(event, others)
         elif ts is not None and mark != NEVER and ts + self.before + self.lateness < mark:

@@ -112,9 +112,12 @@ class Life:
         emit = " EMIT ON WINDOW CLOSE" if on_close else ""
         view = make(on_close, max(self.tables[t].lateness for t in tables))
         self.run(f"CREATE MATERIALIZED VIEW {name} AS {query}{emit}")
+        # how far the other table was is not known: as far as now where the join judges the rows
+        spans = isinstance(view, model.IntervalJoin | joined.WindowSpan)
+        known = {n: t.value if spans else model.NEVER for n, t in self.tables.items()}
         for table in tables:
             for row, mark in self.tables[table].rows:
-                view.take(Event(table, row, 1, mark), dict.fromkeys(self.tables, model.NEVER))
+                view.take(Event(table, row, 1, mark), known)
         self.views[name] = (view, empty)
 
     def grid(self) -> tuple[str, Grid]:

@@ -399,7 +399,8 @@ class WindowJoin(View):
 
 @dataclass
 class IntervalJoin(View):
-    """a.ts BETWEEN b.ts - before AND b.ts + after: a row is late once its partners' time is over."""
+    """a.ts BETWEEN b.ts - before AND b.ts + after: a row is late once its partners' time is over for
+    both tables."""
 
     before: int = 0
     after: int = 0
@@ -411,8 +412,9 @@ class IntervalJoin(View):
             return
         # partners of an a row lie in [ts - after, ts + before], of a b row in [ts - before, ts + after]
         last = ts + (self.before if event.table == "a" else self.after)
-        if self.is_closed(last + 1, event.mark):
-            self.late[ts, event.mark] += 1
+        mark = min(event.mark, others["b" if event.table == "a" else "a"])
+        if self.is_closed(last + 1, mark):
+            self.late[ts, mark] += 1
         elif event.weight > 0:
             self.rows[event.table].append(event.row)
         else:

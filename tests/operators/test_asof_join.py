@@ -155,7 +155,7 @@ def closed_answer(
     marks, lateness = [at(-1000), at(-1000)], dt.timedelta(seconds=late_s)
     rows: tuple[Counter[tuple], Counter[tuple]] = (Counter(), Counter())
     for relation, row, weight in events:
-        if marks[relation] == at(-1000) or row[0] >= marks[relation] - lateness:
+        if min(marks) == at(-1000) or row[0] >= min(marks) - lateness:
             rows[relation][row] += weight
         if weight > 0:
             moved = row[0] - dt.timedelta(seconds=delay_s)

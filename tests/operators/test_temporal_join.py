@@ -174,7 +174,8 @@ def model_of(statements: list[list[Event]], delay_s: int, late_s: int, outer: bo
         for relation, row, weight in events:
             time = row[0] if relation == 0 else row[1]
             before = start[relation] if weight < 0 else watermark[relation]
-            late = before > first + lateness and time < before - lateness
+            judged = min(before, start[1 - relation])
+            late = judged > first + lateness and time < judged - lateness
             if relation == 0 and not late:
                 rows.append(row)
             elif relation == 1 and weight < 0 and row[0] not in updated:
@@ -238,10 +239,25 @@ def test_update_goes_on_and_delete_ends_at_the_watermark() -> None:
 def test_late_rows_of_both_sides_are_told() -> None:
     view = view_of(VERSIONED.format("JOIN", ""), tables())
     view.at("""t1 + 1 10:10 6
-               t1 + 1 10:05 5""")
+               t1 + 1 10:05 5""")  # on time: the left side is behind it
     view.at("""t0 + 10:10 1
-               t0 + 10:06 1""")
+               t0 + 10:06 1""").gives("")
+    assert [late.batch.num_rows for late in view.late] == [1]
+    view.at("t1 + 1 10:07 7")
     assert [late.batch.num_rows for late in view.late] == [1, 1]
+
+
+def test_version_behind_its_own_watermark_counts_while_the_other_side_lags() -> None:
+    view = view_of(VERSIONED.format("JOIN", ""), tables())
+    view.at("t0 + 10:10 1")
+    view.at("t1 + 1 10:05 1")
+    view.at("t1 + 2 10:20 2")
+    view.at("""t1 - 1 10:05 1
+               t1 + 1 10:12 3""")
+    view.at("t0 + 10:19 1")
+    view.at("t0 + 10:25 1")
+    assert view.output == {(at(600), 1, 1): 1, (at(1140), 1, 3): 1}
+    assert not view.late
 
 
 def test_superseded_versions_are_freed() -> None:
