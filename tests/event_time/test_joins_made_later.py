@@ -101,6 +101,6 @@ def test_a_table_that_stands_still_keeps_the_rows_of_the_other_until_it_is_idle(
             db.execute(f"INSERT INTO a VALUES ({second}, 1, {time(second)})")
         (join,) = [n.operator for n in db.engine.circuit if n.label.startswith("interval-join")]
         assert join.state_rows() == 11
-        db.execute(f"ADVANCE WATERMARK FOR b TO '2024-01-01 00:01:30'")
+        db.execute("ADVANCE WATERMARK FOR b TO '2024-01-01 00:01:30'")
         db.execute(f"INSERT INTO a VALUES (100, 1, {time(100)})")
         assert join.state_rows() < 6
