@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamsql.circuit.operator import Operator, State, Step
 from streamsql.core.delta import Delta, Int64Array, concat, make_batch
@@ -31,7 +32,11 @@ from streamsql.state.ordered_index import (
     LAST_AT_MOST,
     LAST_BELOW,
     Edge,
+    Entries,
 )
+
+Neighbours = tuple[Int64Array, Int64Array, Entries]
+"""As `TimedRows.neighbour` finds them."""
 
 MODES = {"ge": LAST_AT_MOST, "gt": LAST_BELOW, "le": FIRST_AT_LEAST, "lt": FIRST_ABOVE}
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -168,7 +173,7 @@ class AsofJoin(Operator):
         np.maximum.at(last, key, marks)
         known = np.flatnonzero((parts >= 0) & (first != last)[key])
         times = b.batch.column(self.parts.right_time).take(pa.array(known))
-        slots = self._reached(parts[known], times)
+        slots = self._reached(parts[known], times, self._neighbours(parts[known], times))
         of_row = np.searchsorted(keys, self.left.rows.cells[slots, PART])
         rows = Delta(self.left.take(slots))
         passed = np.zeros(keys.size, np.bool_)
@@ -212,17 +217,24 @@ class AsofJoin(Operator):
         changed, by, gone = self.right.count(Delta(b.batch, b.weights))
         rows = self.right.rows.key_rows(changed)
         parts, _ = self.keys.upsert_rows(*hash_columns(rows, self.parts.right_keys))
-        reached = self._reached(parts, rows.column(self.parts.right_time))
-        before = self._partners(reached)
-        self.right.enter(changed, parts, by)
-        after = self._partners(reached)
-        differs = np.flatnonzero(before != after)
-        slots = reached[differs]
+        times = rows.column(self.parts.right_time)
+        beyond = self._neighbours(parts, times)
+        lone = self._lone(changed, by, parts, times, beyond)
+        if lone is not None:
+            slots, before, after = lone
+            self.right.enter(changed, parts, by)
+        else:
+            slots = self._reached(parts, times, beyond)
+            before = self._partners(slots)
+            self.right.enter(changed, parts, by)
+            after = self._partners(slots)
+            differs = np.flatnonzero(before != after)
+            slots, before, after = slots[differs], before[differs], after[differs]
         weights = self.left.weights(slots)
         out = self._output(
             self.left.take(np.concatenate([slots, slots])),
             np.concatenate([-weights, weights]),
-            np.concatenate([before[differs], after[differs]]),
+            np.concatenate([before, after]),
             self._marks(b, under, np.concatenate([slots, slots])),
         )
         self.right.rows.free(gone)
@@ -245,15 +257,54 @@ class AsofJoin(Operator):
         parts = self.left.rows.cells[slots, PART]
         return self.right.nearest(parts, self.left.times(slots), MODES[self.parts.function])
 
-    def _reached(self, parts: Int64Array, times: pa.Array) -> Int64Array:
+    def _lone(
+        self, changed: Int64Array, by: Int64Array, parts: Int64Array, times: pa.Array,
+        neighbours: Neighbours,
+    ) -> tuple[Int64Array, Int64Array, Int64Array] | None:  # fmt: skip
+        """(left rows, partners before, partners after) where each changed right row stands alone:
+        between two rows that stay, none of its time. Then left rows up to the one have it for
+        their partner, or the other one. None: they do not."""
+        index, forward = self.right.index, self.forward
+        found, cursors, beyond = neighbours
+        if not _comparable(self.right.type) or _repeat(parts, found, cursors):
+            return None
+        apart = np.ones(parts.size, np.bool_)
+        apart[found] = False
+        ends = np.flatnonzero(apart)
+        near = np.empty(parts.size, np.int64)
+        near[found] = index.previous(cursors) if forward else index.next(cursors)
+        near[ends] = index.last(parts[ends]) if forward else index.first(parts[ends])
+        gone = np.flatnonzero(by < 0)
+        if gone.size:
+            if not np.array_equal(index.ties(near[gone]), changed[gone]):
+                return None
+            near[gone] = index.previous(near[gone]) if forward else index.next(near[gone])
+        entries = index.read(near)
+        there = entries.counts > 0
+        beside = np.where(there, entries.ties, -1)
+        same = np.asarray(pc.equal(entries.values[0], times).fill_null(False)) & there
+        removed = changed[gone]
+        stays = not (np.isin(beside, removed).any() or np.isin(beyond.ties, removed).any())
+        if bool(same.any()) or not stays:
+            return None
+        of, slots = self._stretches(parts, times, found, beyond.values[0])
+        went = by[of] < 0
+        own, other = changed[of], beside[of]
+        return slots, np.where(went, own, other), np.where(went, other, own)
+
+    def _neighbours(self, parts: Int64Array, times: pa.Array) -> Neighbours:
+        """The right rows nearest to these on the side of the left rows that they reach."""
+        return self.right.neighbour(parts, times, FIRST_ABOVE if self.forward else LAST_BELOW)
+
+    def _reached(self, parts: Int64Array, times: pa.Array, neighbours: Neighbours) -> Int64Array:
         """Left rows (slots) between these changed right rows and their old neighbours."""
         left, peers = self.left.index, self.parts.function in ("gt", "le")
         if not left.entries or not parts.size:
             return np.empty(0, np.int64)
-        mode = FIRST_ABOVE if self.forward else LAST_BELOW
-        found, neighbours, beyond = self.right.neighbour(parts, times, mode)
-        if not _repeat(parts, found, neighbours):
-            return np.unique(self._stretches(parts, times, found, beyond))
+        found, cursors, entries = neighbours
+        beyond = entries.values[0]
+        if not _repeat(parts, found, cursors):
+            return np.unique(self._stretches(parts, times, found, beyond)[1])
         near = left.rank(parts, [times], peers=peers)
         far = left.size(parts) if self.forward else np.zeros(parts.size, np.int64)
         if found.size:
@@ -268,16 +319,19 @@ class AsofJoin(Operator):
 
     def _stretches(
         self, parts: Int64Array, times: pa.Array, found: Int64Array, beyond: pa.Array
-    ) -> Int64Array:
-        """Left rows from each changed right row on up to its neighbour, which those found have."""
+    ) -> tuple[Int64Array, Int64Array]:
+        """Left rows from each changed right row on up to its neighbour, which those found have:
+        (position of the changed row, slot)."""
         ends_open, apart = self.parts.function in ("ge", "le"), np.ones(parts.size, np.bool_)
         apart[found] = False
-        slots = []
+        of, slots = [], []
         for at, far in ((found, Edge([beyond], ends_open)), (np.flatnonzero(apart), None)):
             near = Edge([times.take(pa.array(at))], not ends_open)
             low, high = (near, far) if self.forward else (far, near)
-            slots.append(self.left.stretch(parts[at], low, high))
-        return np.concatenate(slots)
+            which, reached = self.left.stretch(parts[at], low, high)
+            of.append(at[which])
+            slots.append(reached)
+        return np.concatenate(of), np.concatenate(slots)
 
     def _left_changed(self, a: Delta) -> None:
         changed, by, gone = self.left.count(a)
@@ -335,6 +389,13 @@ class AsofJoin(Operator):
             "freed": "when the rows go",
             "detail": nearest_text(self.inputs, self.parts),
         }
+
+
+def _comparable(type_: pa.DataType) -> bool:
+    """Whether values of a type have one time exactly if Arrow calls them equal."""
+    kinds = pa.types
+    exact = (kinds.is_integer, kinds.is_timestamp, kinds.is_date, kinds.is_decimal, kinds.is_string)
+    return any(test(type_) for test in exact)
 
 
 def _repeat(parts: Int64Array, found: Int64Array, neighbours: Int64Array) -> bool:

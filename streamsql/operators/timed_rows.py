@@ -13,7 +13,7 @@ from streamsql.core.schema import Schema
 from streamsql.kernels.order_keys import OrderColumn
 from streamsql.operators.columns import NO_WEIGHTS
 from streamsql.operators.groups import Groups
-from streamsql.state.ordered_index import Edge, OrderedIndex
+from streamsql.state.ordered_index import Edge, Entries, OrderedIndex
 
 COUNT, PART = 0, 2
 """Lanes of a row: how often it is there, the slot of its key."""
@@ -92,21 +92,25 @@ class TimedRows:
 
     def neighbour(
         self, parts: Int64Array, times: pa.Array, mode: int
-    ) -> tuple[Int64Array, Int64Array, pa.Array]:
-        """(positions that have a neighbour in time by `mode`, its cursor, its time)."""
+    ) -> tuple[Int64Array, Int64Array, Entries]:
+        """(positions that have a neighbour in time by `mode`, its cursor, the neighbour)."""
         cursors = self._find(parts, times, mode)
         found = np.flatnonzero(cursors >= 0)
         cursors = cursors[found]
-        return found, cursors, self.index.read(cursors).values[0]
+        return found, cursors, self.index.read(cursors)
 
     def _find(self, parts: Int64Array, times: pa.Array, mode: int) -> Int64Array:
         nothing = [pa.nulls(parts.size, column.type) for _, column in self.ties]
         return self.index.find(parts, [times, *nothing], mode)
 
-    def stretch(self, parts: Int64Array, low: Edge | None, high: Edge | None) -> Int64Array:
-        """Slots of the rows of these keys between two edges in time."""
-        found = [slots for _, slots in self.index.between(parts, low, high, STRETCH_ROWS)]
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+    def stretch(
+        self, parts: Int64Array, low: Edge | None, high: Edge | None
+    ) -> tuple[Int64Array, Int64Array]:
+        """Rows of these keys between two edges in time: (position asked, slot)."""
+        found = list(self.index.between(parts, low, high, STRETCH_ROWS))
+        nothing = np.empty(0, np.int64)
+        of, slots = zip(*found, strict=True) if found else ([nothing], [nothing])
+        return np.concatenate(of), np.concatenate(slots)
 
     def between(self, parts: Int64Array, start: Int64Array, end: Int64Array) -> Int64Array:
         """Slots, ascending, of the rows of these keys at the places start <= place < end."""
