@@ -116,8 +116,11 @@ class AsofJoin(Operator):
         return delta if not bool(nulls.any()) else delta.take(np.flatnonzero(~nulls))
 
     def _left(self, a: Delta) -> list[Delta]:
-        out = self._paired(self._under_marks(0, a))
-        self._left_changed(self._matchable(Delta(a.batch, a.weights), 0))
+        found, partner = self._partners_now(a)
+        marks = self._under_marks(0, a).row_watermark
+        out = self._output(a.batch, a.weights, partner, marks)
+        paired = found[partner >= 0]
+        self._left_changed(self._matchable(Delta(a.batch, a.weights), 0), paired)
         return [out]
 
     def _right(self, b: Delta) -> list[Delta]:
@@ -180,8 +183,8 @@ class AsofJoin(Operator):
         passed[of_row[doubtful(self, rows, last[of_row], self.lateness_us)]] = True
         return passed[key]
 
-    def _paired(self, a: Delta) -> Delta:
-        """Left entries beside their partners as of now."""
+    def _partners_now(self, a: Delta) -> tuple[Int64Array, Int64Array]:
+        """(slots of the keys, slots of the partners as of now) of left entries, -1 = none."""
         found = self.keys.find(*hash_columns(a.batch, self.parts.left_keys))
         found[any_null(a.batch, self.strict[0])] = -1
         times = a.batch.column(self.parts.left_time)
@@ -190,7 +193,7 @@ class AsofJoin(Operator):
         if known.size:
             at = times if known.size == a.num_rows else times.take(pa.array(known))
             partner[known] = self.right.nearest(found[known], at, MODES[self.parts.function])
-        return self._output(a.batch, a.weights, partner, a.row_watermark)
+        return found, partner
 
     def _output(
         self, left: pa.RecordBatch, weights: Int64Array | None, partner: Int64Array,
@@ -221,9 +224,10 @@ class AsofJoin(Operator):
         beyond = self._neighbours(parts, times)
         lone = self._lone(changed, by, parts, times, beyond)
         if lone is not None:
-            slots, before, after = lone
+            slots, before, after, held = lone
             self.right.enter(changed, parts, by)
         else:
+            held = np.empty(0, np.int64)
             slots = self._reached(parts, times, beyond)
             before = self._partners(slots)
             self.right.enter(changed, parts, by)
@@ -238,7 +242,7 @@ class AsofJoin(Operator):
             self._marks(b, under, np.concatenate([slots, slots])),
         )
         self.right.rows.free(gone)
-        self._free_keys(parts[by < 0])
+        self._free_keys(parts[by < 0], held)
         return out
 
     def _marks(self, b: Delta, under: Int64Array | None, slots: Int64Array) -> Int64Array | None:
@@ -260,10 +264,10 @@ class AsofJoin(Operator):
     def _lone(
         self, changed: Int64Array, by: Int64Array, parts: Int64Array, times: pa.Array,
         neighbours: Neighbours,
-    ) -> tuple[Int64Array, Int64Array, Int64Array] | None:  # fmt: skip
-        """(left rows, partners before, partners after) where each changed right row stands alone:
-        between two rows that stay, none of its time. Then left rows up to the one have it for
-        their partner, or the other one. None: they do not."""
+    ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None:  # fmt: skip
+        """(left rows, partners before, partners after, keys with other right rows) where each
+        changed right row stands alone: between two rows that stay, none of its time. Then left rows
+        up to the one have it for their partner, or the other one. None: they do not."""
         index, forward = self.right.index, self.forward
         found, cursors, beyond = neighbours
         if not _comparable(self.right.type) or _repeat(parts, found, cursors):
@@ -290,7 +294,8 @@ class AsofJoin(Operator):
         of, slots = self._stretches(parts, times, found, beyond.values[0])
         went = by[of] < 0
         own, other = changed[of], beside[of]
-        return slots, np.where(went, own, other), np.where(went, other, own)
+        held = parts[there | ~apart]
+        return slots, np.where(went, own, other), np.where(went, other, own), held
 
     def _neighbours(self, parts: Int64Array, times: pa.Array) -> Neighbours:
         """The right rows nearest to these on the side of the left rows that they reach."""
@@ -333,17 +338,19 @@ class AsofJoin(Operator):
             slots.append(reached)
         return np.concatenate(of), np.concatenate(slots)
 
-    def _left_changed(self, a: Delta) -> None:
+    def _left_changed(self, a: Delta, held: Int64Array) -> None:
+        """Count left entries in. held: slots of keys that have right rows."""
         changed, by, gone = self.left.count(a)
         rows = self.left.rows.key_rows(changed)
         parts, _ = self.keys.upsert_rows(*hash_columns(rows, self.parts.left_keys))
         self.left.enter(changed, parts, by)
         self.left.rows.free(gone)
-        self._free_keys(parts[by < 0])
+        self._free_keys(parts[by < 0], held)
 
-    def _free_keys(self, parts: Int64Array) -> None:
-        """Forget those of the keys that no row of either side has."""
-        parts = np.unique(parts)
+    def _free_keys(self, parts: Int64Array, held: Int64Array) -> None:
+        """Forget those of the keys that no row of either side has. held: some of those that are
+        known to have one."""
+        parts = np.setdiff1d(parts, held)
         for side in (self.left, self.right):
             parts = parts[side.index.first(parts) < 0]
         self.keys.remove(parts)
@@ -353,7 +360,8 @@ class AsofJoin(Operator):
         if not inputs[0]:
             return Delta.empty(self.schema)
         with self.watermarks.retelling():
-            return self._paired(self._under_marks(0, inputs[0]))
+            a = self._under_marks(0, inputs[0])
+            return self._output(a.batch, a.weights, self._partners_now(a)[1], a.row_watermark)
 
     def note_sources(self, sources: Sequence[frozenset[int]]) -> None:
         self.watermarks.note_sources(sources)
